@@ -1,4 +1,4 @@
-"""Between numpy and Arrow, without a copy and without pandas, which pyarrow's own ways import: that takes a while."""
+"""Conversions between numpy and Arrow, without a copy. pyarrow's own functions would import pandas, which is slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = {pa.int32(): np.int32, pa.int64(): np.int64, pa.uint64(): np.uint64}
 
 
 def of_integers(values: NDArray[Any]) -> pa.Int64Array:
-    """The numbers as an Arrow array.
+    """Convert numbers to an Arrow array.
 
     Example:
         >>> of_integers(np.arange(2)).to_pylist()
@@ -24,7 +24,7 @@ def of_integers(values: NDArray[Any]) -> pa.Int64Array:
 
 
 def integers(column: pa.Array) -> NDArray[Any]:
-    """The numbers of an Arrow array without nulls.
+    """Convert an Arrow array without nulls to numpy.
 
     Example:
         >>> integers(pa.array([1, 2, 3], pa.int32()).slice(1)).tolist()
@@ -38,7 +38,7 @@ def integers(column: pa.Array) -> NDArray[Any]:
 
 
 def of_texts(texts: Sequence[str]) -> pa.StringArray:
-    """The texts as an Arrow array.
+    """Convert texts to an Arrow array.
 
     Example:
         >>> of_texts(["a", "", "bc"]).to_pylist()
@@ -52,5 +52,5 @@ def of_texts(texts: Sequence[str]) -> pa.StringArray:
 
 
 def as_array(values: Sequence[Any]) -> pa.Array:
-    """Texts, or whole numbers, as an Arrow array."""
+    """Convert texts or whole numbers to an Arrow array."""
     return of_texts(values) if values and isinstance(values[0], str) else of_integers(np.array(values, dtype=np.int64))

@@ -1,7 +1,7 @@
 """Finds the logs that have more bad lines than the command allows.
 
-A log that was loaded before is judged by the counts that were stored then, so a second run answers as the first did.
-A sentence shows the number and the reason of the first bad line, and nothing of its text.
+A log that was loaded before is judged by its stored counts, so a second run gives the same answer as the first.
+A sentence shows the number of the first bad line and the reason, but none of its text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) ->
 
 
 def followed_logs(rows: Iterable[Counted], path: str, total: LogCounts) -> Sequence[LogCounts]:
-    """Return the counts of what was followed: of each file that is still there, or of this run alone."""
+    """Return the counts of each followed file that still exists or, if none has bad lines, the counts of this run."""
     is_directory = os.path.isdir(path)
     found = []
     for row in rows:
@@ -47,7 +47,7 @@ def followed_logs(rows: Iterable[Counted], path: str, total: LogCounts) -> Seque
 
 
 def _stored_first(database: Database, path: str) -> tuple[int, str] | None:
-    """The number and the reason of the first bad line of a log; None if several logs had its name."""
+    """Return the number of a log's first bad line and the reason, or None if several logs had this name."""
     quote, mark = database.dialect.quote, database.dialect.placeholder
     if len(database.execute(f"SELECT 1 FROM {quote(SOURCES.name)} WHERE source = {mark}", [path])) > 1:
         return None
@@ -57,5 +57,5 @@ def _stored_first(database: Database, path: str) -> tuple[int, str] | None:
 
 
 def reason_alone(reason: str) -> str:
-    """A reason without the piece of the line that it may show."""
+    """Return a reason without the piece of the line that it may contain."""
     return reason.partition(":")[0]

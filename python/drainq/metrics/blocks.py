@@ -1,9 +1,9 @@
-"""Blocks of logs: what one task reads, in pieces of whole lines.
+"""Blocks of logs. A task reads its blocks in pieces of whole lines.
 
-1. A line belongs to the block in which its first byte lies; the block reads it to its end. So each line is read once,
-   however the blocks are cut.
-2. A compressed log is one block: it cannot be read from the middle.
-3. Lines end with ``\\n`` alone, as for ``grep -n`` and editors; a ``\\r`` before it belongs to the line end.
+1. A line belongs to the block that contains its first byte, and is read to its end. So each line is read once,
+   wherever the blocks are cut.
+2. A compressed log is one block, because it cannot be read from the middle.
+3. Lines end with ``\\n``, as for ``grep -n`` and editors. A ``\\r`` before it belongs to the line end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from drainq.metrics.log_files import Source
 
-BLOCK = 32 << 20  # bytes of a log that a task reads at least; a log of fewer shares its task with others
+BLOCK = 32 << 20  # least bytes for a task; smaller logs share one
 PIECE = 2 << 20  # bytes that are parsed at once
 GZIP_RATIO = 10  # bytes of log in a byte of gzip, about
 
@@ -25,8 +25,8 @@ class Block:
     """A part of a log.
 
     Args:
-        source: the log's number. path: where it is, for the executors too.
-        begin, end: in bytes; None: to the end of a compressed log.
+        source: the log's number. path: an absolute path, for the executors too.
+        begin, end: in bytes; None means the end of a compressed log.
     """
 
     source: int
@@ -35,12 +35,12 @@ class Block:
     end: int | None
 
     def pieces(self) -> Iterator[bytes]:
-        """The lines, some whole lines at a time."""
+        """Yield the lines, in pieces of whole lines."""
         return pieces(self)
 
 
 class Part(Protocol):
-    """Lines of a log: a block, or what was appended. ``source`` is the log's number, ``begin`` is in bytes."""
+    """Lines of a log: a block, or appended lines. ``source`` is the log's number, ``begin`` is in bytes."""
 
     @property
     def source(self) -> int: ...
@@ -53,14 +53,14 @@ Task = tuple[Part, ...]
 
 
 class _File(Protocol):
-    """What a log is read from."""
+    """An open log, plain or compressed."""
 
     def read(self, size: int, /) -> bytes: ...
     def readline(self, size: int = -1, /) -> bytes: ...
 
 
 def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
-    """Cut logs into blocks, and put blocks together until a task has enough to do: ``size`` bytes, or ``BLOCK``."""
+    """Cut logs into blocks, and combine blocks until a task has ``size`` bytes, or ``BLOCK``."""
     size = size or BLOCK
     found: list[Task] = []
     waiting: list[Part] = []
@@ -78,7 +78,7 @@ def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
 
 
 def pieces(block: Block, *, size: int | None = None) -> Iterator[bytes]:
-    """The lines of a block, some whole lines at a time; a log's last line may be without its line end."""
+    """Yield the lines of a block, in pieces of whole lines. The last line of a log may lack its line end."""
     size = size or PIECE
     with open(block.path, "rb") as raw:
         if block.end is None:
@@ -93,7 +93,7 @@ def pieces(block: Block, *, size: int | None = None) -> Iterator[bytes]:
 
 
 def _whole_lines(file: _File, length: int | None, size: int) -> Iterator[bytes]:
-    """Lines that begin within ``length`` bytes."""
+    """Yield the lines that begin within ``length`` bytes."""
     rest = b""
     while length is None or length > 0:
         read = file.read(size if length is None else min(size, length))
@@ -112,7 +112,7 @@ def _whole_lines(file: _File, length: int | None, size: int) -> Iterator[bytes]:
 
 
 def _skipped_line(file: _File, size: int) -> int:
-    """Read to the end of a line; return how many bytes that took."""
+    """Read to the end of a line. Return the number of bytes read."""
     skipped = 0
     while line := file.readline(size):
         skipped += len(line)

@@ -1,4 +1,4 @@
-"""``drainq metrics``: the access-log job as a command."""
+"""The command ``drainq metrics``, which runs the access-log job."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def add_commands(subparsers: Any) -> None:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help whose end, the tables, is only written when it is asked for: it needs Arrow."""
+    """Help that ends with the tables. They need Arrow, so they are added only when the help is printed."""
 
     def format_help(self) -> str:
         text = super().format_help()
@@ -142,7 +142,7 @@ def _heap(text: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the job; 0 if all is accounted for, 1 if not, or if a log has too many bad lines."""
+    """Run the job. Return 0 if every line is accounted for, or 1 if not or if a log has too many bad lines."""
     from drainq.metrics.errors import UserError
 
     if bool(arguments.logs) == (arguments.follow is not None):
@@ -184,7 +184,7 @@ def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
 
 
 def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
-    """Follow; 130 after Ctrl-C, else 0 if all that is there is counted, and 1 if not."""
+    """Follow. Return 130 after Ctrl-C, else 0 if everything present was counted, and 1 if not."""
     from drainq.metrics.follow.run import Ending, follow
     from drainq.metrics.progress import Progress
 
@@ -214,7 +214,7 @@ def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
 
 
 def _show(outcome: Any, arguments: argparse.Namespace) -> None:
-    """Print the summary; with ``--quiet`` only if something in it is wrong, and then as an error."""
+    """Print the summary. With ``--quiet``, print it to stderr, and only if something is wrong."""
     from drainq.metrics.summary import as_json, summary
 
     report = f"{arguments.out}/report.html"

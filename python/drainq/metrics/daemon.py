@@ -1,12 +1,12 @@
-"""The process that Spark forks Python workers from, with everything imported that a task needs.
+"""The process from which Spark forks Python workers, with every module a task needs already imported.
 
 Spark's own daemon imports after the fork, in each worker, and takes PySpark from a zip file without compiled modules.
-This one imports before, and takes PySpark from where it is installed.
+This daemon imports before the fork, and takes the installed PySpark.
 
-1. No thread runs when a worker is forked: those of Arrow's allocator and of numpy's algebra are turned off.
-2. PySpark is taken from its directory only if the zip file lies in that directory: then both are one version.
+1. No thread runs during a fork: the threads of Arrow's allocator and of numpy's algebra are turned off.
+2. PySpark is taken from its directory only if the zip file lies there too, so both have one version.
 
-Spark starts it as ``python -m drainq.metrics.daemon``, as the setting ``spark.python.daemon.module`` says.
+Spark starts it as ``python -m drainq.metrics.daemon``, by the setting ``spark.python.daemon.module``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 
 
 def without_zips(path: list[str]) -> list[str]:
-    """The path of modules without PySpark's zip files, if PySpark is installed where they are."""
+    """Return the module path without PySpark's zip files, if PySpark is installed in their directory."""
     plain = [entry for entry in path if not entry.endswith((".zip", ".egg"))]
     found = importlib.machinery.PathFinder.find_spec("pyspark", plain)
     py4j = importlib.machinery.PathFinder.find_spec("py4j", plain)
@@ -29,7 +29,7 @@ def without_zips(path: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Import, then be Spark's daemon."""
+    """Import what tasks need, then run Spark's daemon."""
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.path[:] = without_zips(sys.path)
@@ -39,7 +39,7 @@ def main() -> None:
     import drainq.metrics.engine  # noqa: F401
 
     gc.collect()
-    gc.freeze()  # what is here is not looked at again in each worker, which would copy its memory
+    gc.freeze()  # else the garbage collector of each worker would visit these objects, and so copy their memory
     manager()
 
 

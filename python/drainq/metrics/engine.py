@@ -1,7 +1,7 @@
-"""Who runs the tasks: Spark's executors, or threads of this process. Both run the same tasks.
+"""The two engines that run tasks: Spark's executors, or threads of this process.
 
-1. What a task returns is a function of its blocks alone, and results come in the order of the tasks. So both engines
-   give the same tables, to the last bit.
+1. A task's results depend on its blocks alone, and arrive in the order of the tasks. So both engines give the same
+   tables, to the last bit.
 2. An engine that fails or is interrupted returns nothing.
 """
 
@@ -25,20 +25,20 @@ from drainq.spark.task_attempt import TaskInfo
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-RECORDS_QUEUED = 100_000 * len(METRICS)  # records that wait between parsing and adding up: some pieces of a log
+RECORDS_QUEUED = 100_000 * len(METRICS)  # records that wait between parsing and aggregation: some pieces of a log
 
 
 class Runs(Protocol):
-    """Runs tasks, which put their files into a directory; returns what they returned, in order."""
+    """Runs tasks, which write files into a directory. Returns the results in the order of the tasks."""
 
     def __call__(self, tasks: Sequence[Task], spool: Path) -> list[Any]: ...
 
     def done(self) -> tuple[int, int]:
-        """How many tasks are done, and how many there are."""
+        """Return the number of tasks that have ended, and the number of all tasks."""
 
 
 def task_function(spool: Path, info: TaskInfo | None = None, check: Callable[[], object] = bool) -> Callable[..., Any]:
-    """The task: a function from an iterator of tasks to an iterator of results."""
+    """Return the function that runs tasks: it maps an iterator of tasks to an iterator of results."""
     return partition_fn(
         MakeHandlers(str(spool)), rows="arrow", items=lambda: Reader(check), stats=queue_counts,
         capacity=RECORDS_QUEUED, len_of=records_of, info=info,
@@ -46,7 +46,7 @@ def task_function(spool: Path, info: TaskInfo | None = None, check: Callable[[],
 
 
 class InThreads:
-    """Runs tasks in threads of this process, one for each processor. Parsing and adding up need no GIL."""
+    """Runs tasks in threads of this process, one for each processor. Parsing and aggregation need no GIL."""
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0, 0])
@@ -72,7 +72,7 @@ class InThreads:
             raise Interrupted("interrupted; nothing was loaded")
 
     def done(self) -> tuple[int, int]:
-        """How many tasks are done, and how many there are."""
+        """Return the number of tasks that have ended, and the number of all tasks."""
         return sum(running.done() for running in self._running), len(self._running)
 
 
@@ -87,7 +87,7 @@ class OnSpark:
         return results
 
     def done(self) -> tuple[int, int]:
-        """How many tasks of the running stages are done, and how many there are."""
+        """Return the same for the tasks of the running stages."""
         tracker = self._context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]

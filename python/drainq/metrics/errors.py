@@ -1,4 +1,4 @@
-"""What a user of the access-log job can get wrong."""
+"""Errors of the access-log job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from drainq.errors import DrainqError
 
 
 class UserError(DrainqError):
-    """Something that only the user can put right; the message is one line and says how."""
+    """The user has to change something. The message is one line and names the change."""
 
 
 class FileChanged(UserError):
@@ -20,15 +20,15 @@ class JobFailed(DrainqError):
 
 
 class Interrupted(DrainqError):
-    """Ctrl-C while tasks were at work: it comes out of Py4J as whatever went wrong because of it."""
+    """Ctrl-C ended the running tasks. Py4J reports it as any error that followed from it."""
 
     exit_code = 130
 
 
 def lines_of(error: BaseException) -> list[str]:
-    """What an error says, at least one line.
+    """Return the lines of an error's text, at least one.
 
-    PySpark asks Java for the text of an error. If Java has ended, asking raises, and the class is all there is.
+    PySpark asks Java for the text of an error. That raises if Java has ended, and then the line names the class.
     """
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -38,7 +38,7 @@ def lines_of(error: BaseException) -> list[str]:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Whether a Ctrl-C is what an error came from: PySpark raises it, and then fails to cancel its jobs."""
+    """Return whether Ctrl-C caused an error. PySpark raises another one when it then fails to cancel its jobs."""
     seen: set[int] = set()
     while id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):

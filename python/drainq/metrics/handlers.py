@@ -1,12 +1,12 @@
-"""L1: one handler per metric type adds up what its task parsed, natively, and leaves few groups in a file.
+"""L1: the handlers of a task. Each aggregates the records of one metric type and writes the groups to a file.
 
-A handler is called by one drain thread at a time and takes no lock. What it has to say leaves the task in files of a
-directory that driver and executors share, in Arrow's format; the task's result names them.
+One drain thread at a time calls a handler, which takes no lock. The files are in Arrow's format, in a directory that
+driver and executors share. The task's result names them.
 
-1. Every record that was consumed is in exactly one place: the groups, or the file.
+1. Every consumed record is in exactly one place: the groups, or the file.
 2. The groups are bounded, so a task's memory does not grow with its input.
-3. A file's name has the number of the task attempt. The results of failed attempts do not arrive, and so
-   their files are not read, nor what an attempt writes that was cancelled and still runs.
+3. A file's name contains the number of the task attempt. Files of failed or cancelled attempts are never read,
+   because their results do not arrive.
 
 Source: ``MetricsAggregateWorker`` in SkyWalking, which also merges by key in one thread without a lock.
 """
@@ -26,7 +26,7 @@ from drainq.metrics.metric_types import METRICS, BadLines, JobMetric, LinesRead
 from drainq.metrics.names import as_names, bad_line
 from drainq.spark.task_attempt import TaskInfo
 
-MOST_GROUPS = 200_000  # of one type in one task; then they go to the file
+MOST_GROUPS = 200_000  # of one type in one task; more are written to the file
 BAD_LINES = pa.schema(
     {"source": pa.int64(), "block": pa.int64(), "number": pa.int64(), "line": pa.string(), "reason": pa.string()}
 )
@@ -34,7 +34,7 @@ BAD_LINES = pa.schema(
 
 @dataclass(frozen=True)
 class Spooled:
-    """A file that a task wrote: groups of a metric, or bad lines (``kind`` is the table), and how many rows."""
+    """A file that a task wrote: groups of a metric, or bad lines. ``kind`` is the table, ``rows`` their number."""
 
     kind: str
     path: str
@@ -49,7 +49,7 @@ class QueueCounts:
 
 
 class SpoolFile:
-    """A stream of record batches, made when there is the first."""
+    """A stream of record batches. The first batch creates the file."""
 
     def __init__(self, kind: str, path: Path) -> None:
         self._kind, self._path = kind, path
@@ -64,7 +64,7 @@ class SpoolFile:
         self._rows += batch.num_rows
 
     def closed(self) -> Iterator[Spooled]:
-        """End the stream; what there is to say of it."""
+        """End the stream. Yield its description if there was a batch."""
         if self._writer is not None:
             self._writer.close()
             yield Spooled(self._kind, str(self._path), self._rows)
@@ -75,28 +75,28 @@ class AddUp:
 
     Args:
         metric: the type. file: gets the groups.
-        most_groups: groups to hold; more go to the file, and are merged from there.
+        most_groups: groups to hold. More are written to the file and merged later.
     """
 
     def __init__(self, metric: type[JobMetric], file: SpoolFile, *, most_groups: int = MOST_GROUPS) -> None:
         self._metric, self._file, self._most = metric, file, most_groups
         self._groups = metric.groups()
-        self._room = most_groups  # records that can come before there may be too many groups
+        self._room = most_groups  # records until there may be too many groups
 
     def consume(self, batch: list[JobMetric]) -> None:
-        """Take what was parsed; called by the queue."""
+        """Aggregate parsed records. The queue calls this."""
         for metric in batch:
             self._groups.add(metric.columns)
             self._room -= len(metric)
             if self._room <= 0:
                 held = len(self._groups)
-                if held > self._most // 2:  # to count is to merge, so it is not done for little room
+                if held > self._most // 2:  # counting merges, which is too slow to do for little room
                     self._hand_out()
                     held = 0
                 self._room = self._most - held
 
     def result(self) -> Iterator[Spooled]:
-        """The file with all groups; called once everything was consumed."""
+        """Yield the file with all groups. The task calls this after the last batch."""
         self._hand_out()
         yield from self._file.closed()
 
@@ -106,7 +106,7 @@ class AddUp:
 
 
 def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
-    """The groups with texts for names; names that are one as texts are one group."""
+    """Return the groups with names as texts. Groups whose names become the same text are merged."""
     columns = dict(zip(groups.schema.names, groups.columns))
     changed = False
     for key in metric.names:
@@ -121,13 +121,13 @@ def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class KeepBadLines:
-    """Writes bad lines down as they are."""
+    """Writes bad lines to a file, unchanged."""
 
     def __init__(self, file: SpoolFile) -> None:
         self._file = file
 
     def consume(self, batch: list[BadLines]) -> None:
-        """Take bad lines; called by the queue."""
+        """Write bad lines. The queue calls this."""
         rows = [
             (bad.source, bad.block, bad.before + place + 1, bad_line(line), reason)
             for bad in batch
@@ -137,25 +137,25 @@ class KeepBadLines:
         self._file.write(pa.RecordBatch.from_arrays(columns, schema=BAD_LINES))
 
     def result(self) -> Iterator[Spooled]:
-        """The file with all bad lines."""
+        """Yield the file with all bad lines."""
         yield from self._file.closed()
 
 
 class CountLines:
-    """Adds up how many lines of each block were read, and how many of them became records."""
+    """Counts the lines of each block that were read, and those that became records."""
 
     def __init__(self) -> None:
         self._lines: Counter[tuple[int, int]] = Counter()
         self._parsed: Counter[tuple[int, int]] = Counter()
 
     def consume(self, batch: Sequence[LinesRead]) -> None:
-        """Take counts; called by the queue."""
+        """Add counts. The queue calls this."""
         for read in batch:
             self._lines[read.source, read.block] += read.lines
             self._parsed[read.source, read.block] += read.parsed
 
     def result(self) -> Iterator[LinesRead]:
-        """One for each block."""
+        """Yield the counts of each block."""
         for block, lines in self._lines.items():
             yield LinesRead(*block, lines, self._parsed[block])
 
@@ -179,12 +179,12 @@ class MakeHandlers:
 
 
 def queue_counts(stats: Any, handlers: Any) -> list[QueueCounts]:
-    """A task's queue's counters, as a result of the task."""
+    """Return the counters of a task's queue, as a result of the task."""
     return [QueueCounts(counters(stats))]
 
 
 def counters(stats: Any) -> dict[str, int]:
-    """A queue's counters by name."""
+    """Return a queue's counters by name."""
     left = ("handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued")
     refused = {f"rejected_{reason}": count for reason, count in stats.rejected.items()}
     counts = {name: getattr(stats, name) for name in left}

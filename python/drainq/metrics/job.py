@@ -1,12 +1,11 @@
-"""The job: logs in, tables, report and a reconciled summary out.
+"""The job: reads logs, and writes tables, a report and a reconciled summary.
 
     find logs -> digests, and Spark starts -> tasks read, parse and add up (L1) -> merge and load (L2) -> report
 
-1. ``lines = parsed + bad`` is checked on three numbers of different origin: lines counted as they were read, requests
-   summed over the merged ``service_minute`` rows, and bad lines that arrived.
-2. Each task's queue counters are part of its result, so the accounting identity is summed over the attempts that
-   counted.
-3. Java is started before anything that needs Arrow is imported: both take a while, side by side.
+1. ``lines = parsed + bad`` compares three numbers of different origin: the lines counted by the readers, the requests
+   summed over the merged ``service_minute`` rows, and the bad lines that arrived.
+2. Each task's result contains the counters of its queue, so the accounting identity covers the attempts that count.
+3. Java is started before Arrow is imported, because both are slow and then run side by side.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = "drainq-out"
 DEFAULT_TOP = 10
-PATIENCE = 0.1  # seconds to wait for the digests before the logs are read beside them; they may be loaded already
+PATIENCE = 0.1  # seconds to wait for the digests, which may show that nothing has to be read
 
 
 def run(
@@ -65,10 +64,10 @@ def run(
         use_archive: start Java with the archive of classes, if there is one.
         top: how many endpoints to rank.
         max_bad: percent of a log's lines that may be bad without a complaint.
-        progress: is called as each stage begins and ends; None: no call.
-        context: a Spark to use; None: one is started and stopped. It may stop in a thread after the return.
+        progress: called when a stage begins and ends.
+        context: the Spark to use. None starts one and stops it, perhaps in a thread after the return.
     Raises:
-        UserError, DatabaseError: something that the message says how to put right; nothing was loaded.
+        UserError, DatabaseError: nothing was loaded; the message tells the user what to change.
         JobFailed, Interrupted: nothing was loaded.
     """
     if top < 1:
@@ -114,7 +113,7 @@ def run(
         spool = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drainq-logs-", dir=shared)))
         results = None
         if found is None:
-            if engine == "local":  # there is nothing to wait for: read, and look afterwards whether it was wanted
+            if engine == "local":  # read now, and check afterwards which logs were loaded before
                 results = read(sources)
             with clock.stage("digest, the rest", len(sources), unit):
                 found = digests.result()
@@ -146,7 +145,7 @@ def run(
 
 @contextlib.contextmanager
 def _interruptible(loaded: Sequence[object]) -> Iterator[None]:
-    """Say of a Ctrl-C in the block that nothing was loaded, as long as ``loaded`` is empty."""
+    """Turn Ctrl-C in the block into Interrupted with "nothing was loaded", as long as ``loaded`` is empty."""
     try:
         yield
     except KeyboardInterrupt:
@@ -156,14 +155,14 @@ def _interruptible(loaded: Sequence[object]) -> Iterator[None]:
 
 
 def _worth_reading(database: Database, sources: Sequence[Source], digests: Sequence[str] | None) -> bool:
-    """Whether there is something that may not be in the database yet."""
+    """Return whether a log may not be in the database yet."""
     if not any(source.size for source in sources):
         return False
     return digests is None or len(tables.loaded_before(database, digests)) < len(set(digests))
 
 
 def _mark_loaded(database: Database, sources: list[LogCounts]) -> list[int]:
-    """Mark what is in the database, or came earlier in this run; return the places of the others."""
+    """Mark the logs that are in the database, or are repeated in this run. Return the places of the others."""
     known = tables.loaded_before(database, [source.sha256 for source in sources])
     fresh = []
     for place, source in enumerate(sources):

@@ -1,13 +1,13 @@
-"""L2: merged groups into the database, in one transaction, once for each source.
+"""L2: the load. Writes the merged groups into the database, in one transaction, once for each source.
 
-1. The rows of a load and the ``sources`` rows that say so are one transaction: a load is there whole or not at all.
-2. Sources are looked up by content inside that transaction, which holds off every other load: none is counted twice.
-3. Rows of an empty table are inserted in the order of its key (PostgreSQL: copied, and indexed afterwards); those of a
-   table with rows are merged by the upsert statement, and sketches with those that are stored.
-4. Percentiles come from the merged sketches; ranks are made anew from what is then stored.
-5. A handler that fails fails the load: nothing is written, and its error is what the caller sees.
+1. The rows of a load and its ``sources`` rows are one transaction: a load is complete or absent.
+2. That transaction excludes other loads and looks up sources by content, so no source is counted twice.
+3. Rows are inserted into an empty table in the order of its key; in PostgreSQL they are copied and indexed afterwards.
+   In a table with rows, the upsert statement adds numbers up, and sketches are merged with the stored ones.
+4. Percentiles come from the merged sketches. Ranks are computed from the tables after the load.
+5. If a handler fails, the load fails with its error and nothing is written.
 
-Source: ``MetricsPersistentWorker`` in SkyWalking: L2 merges what L1 sent with what is stored.
+Source: ``MetricsPersistentWorker`` in SkyWalking, whose L2 merges the results of L1 with the stored rows.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ QUEUED = 4 * ROWS_A_BATCH
 
 @dataclass
 class Load:
-    """What one load writes.
+    """The input and the counts of one load.
 
     Args:
         files: the tasks' files by table.
-        lines_before: for a block, as (source, begin), how many lines of its source come before it.
-        sources: those that were read, by number; their bad lines are counted here. Those without a digest are parts
-            of a file that is followed, and not entered as loaded.
-        also: called inside the transaction, after the rows; what it raises rolls everything back.
-        written: rows by table, afterwards.
-        requests: of the merged ``service_minute`` groups, afterwards.
+        lines_before: the number of lines before a block, which is named as (source, begin).
+        sources: the logs that were read, by number. The load counts their bad lines. A log without a digest is a part
+            of a followed file, and is not entered as loaded.
+        also: called inside the transaction, after the rows. An exception rolls everything back.
+        written: the rows written, by table; set by the load.
+        requests: the requests of the merged ``service_minute`` groups; set by the load.
     """
 
     files: Mapping[str, Sequence[Spooled]]
@@ -72,10 +72,10 @@ class Load:
 
 
 def write(database: Database, load: Load, *, top: int | None) -> BatchQueueStats:
-    """Write a load; ``load.written`` has the rows by table afterwards.
+    """Write a load, and set its ``written`` and ``requests``.
 
     Args:
-        top: how many endpoints to rank; None: the ranks stay as they are.
+        top: how many endpoints to rank; None keeps the ranks.
     Returns:
         The counters of the queue that the rows went through.
     Raises:
@@ -103,7 +103,7 @@ def write(database: Database, load: Load, *, top: int | None) -> BatchQueueStats
 
 
 class _Rows:
-    """Rows of a table, as columns in the order of its own; what goes through the queue."""
+    """An item of the queue: rows of a table, as columns in the table's order."""
 
     def __init__(self, table: JobTable, columns: pa.Table) -> None:
         self.table, self.columns = table, columns
@@ -113,7 +113,7 @@ class _Rows:
 
 
 class _Write:
-    """Writes the rows of any table; called by one drain thread at a time."""
+    """Writes the rows of any table. One drain thread at a time calls it."""
 
     def __init__(self, database: Database, upserts: Mapping[str, Upsert], written: Counter[str]) -> None:
         self._database, self._upserts, self._written = database, upserts, written
@@ -125,7 +125,7 @@ class _Write:
 
 
 def _write_rows(database: Database, load: Load) -> BatchQueueStats:
-    """Send the rows through a batch queue into the open transaction: one thread prepares them, one writes."""
+    """Send the rows through a batch queue into the open transaction. One thread prepares them, one writes."""
     first = {metric for metric in METRICS if not _has_rows(database, metric.table)}
     upserts = {metric.table: METRIC_TABLES[metric].upsert(first=metric in first) for metric in METRICS}
     upserts[BAD_LINES.name] = Upsert(BAD_LINES.name, BAD_LINES.names)
@@ -177,7 +177,7 @@ def _has_rows(database: Database, table: str) -> bool:
 
 
 def _as_rows(table: JobTable, groups: pa.Table) -> pa.Table:
-    """The columns of the table, percentiles among them; without sketches where no request had a time."""
+    """Return the table's columns, with percentiles. The sketch is null if no request had a time."""
     columns = {name: groups[name] for name in groups.column_names}
     if "latency" in columns:
         found = percentiles(columns["latency"], PERCENTS)
@@ -189,7 +189,7 @@ def _as_rows(table: JobTable, groups: pa.Table) -> pa.Table:
 
 
 def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) -> pa.Table:
-    """The groups with sketches that count what is stored as well."""
+    """Return the groups with their sketches merged with the stored ones."""
     if not len(groups):
         return groups
     quote, mark = database.dialect.quote, database.dialect.placeholder
@@ -208,14 +208,14 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
         columns = [pa.array(column, field.type) for column, field in zip(zip(*rows), schema)]
         wanted.merge(pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.int64())], schema=schema))
     merged = wanted.take()
-    in_place = pc.sort_indices(merged["place"])  # those without one, which are not wanted, are last
+    in_place = pc.sort_indices(merged["place"])  # stored rows that match no group have no place, and come last
     merged = merged.take(in_place).slice(0, len(groups))
     latency = pa.chunked_array([merged["latency"]])
     return groups.set_column(groups.column_names.index("latency"), "latency", latency)
 
 
 def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
-    """Bad lines with their source's path and their number in it; they are counted."""
+    """Count bad lines, and return them with the path of their log and their number in it."""
     rows = []
     for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
         log, number = load.sources[source], load.lines_before[source, block] + number
@@ -227,7 +227,7 @@ def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
 
 
 def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:
-    """(endpoint, requests, bytes) of every endpoint, by name in the order of its bytes."""
+    """Stream (endpoint, requests, bytes) of every endpoint, ordered by the bytes of its name."""
     collation = database.dialect.byte_order
     return database.stream(
         "SELECT endpoint, CAST(SUM(requests) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM endpoint_minute "
@@ -236,7 +236,7 @@ def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:
 
 
 def rank(database: Database, top: int) -> int:
-    """Rank all endpoints anew, inside a transaction, with a bounded heap; of equals the first by name comes first."""
+    """Rank all endpoints with a bounded heap, equal ones by name. Call this inside a transaction."""
     ranked: list[tuple[str, int, int]] = []
     best = TopN(top, score=lambda row: row[1], sink=ranked.extend)
     stream = endpoints_by_requests(database)

@@ -1,8 +1,8 @@
-"""The logs: are they there, and what is in them.
+"""The logs named by the user: their size, kind and digest.
 
-1. A source is known by the SHA-256 of its *uncompressed* content, so ``access.log.1`` and, a day later,
+1. The SHA-256 of its *uncompressed* content identifies a source, so ``access.log.1`` and, a day later,
    ``access.log.2.gz`` are one source.
-2. A source that changes while it is read is refused, not loaded in part.
+2. A source that changes during the reading is refused as a whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Source:
     Args:
         number: its place among the logs of this run.
         path: as the user wrote it.
-        compressed: gzip, by its first bytes.
+        compressed: whether it begins like a gzip file.
         size: bytes in the file.
         changed: when it was last written to, in nanoseconds.
     """
@@ -48,7 +48,7 @@ class Source:
         return os.path.abspath(self.path)
 
     def check_unchanged(self) -> None:
-        """Raise FileChanged if the file was written to since it was found."""
+        """Raise FileChanged if the file was written to since ``find`` read its size and time."""
         now = find(self.number, self.path)
         if (now.size, now.changed) != (self.size, self.changed):
             raise FileChanged(
@@ -81,7 +81,7 @@ def find(number: int, path: str) -> Source:
 
 
 def digest(source: Source) -> str:
-    """SHA-256 of the uncompressed content, in hex.
+    """Compute the SHA-256 of the uncompressed content, in hex.
 
     Raises:
         UserError: the gzip file is damaged or cut off.
@@ -98,7 +98,7 @@ def digest(source: Source) -> str:
 
 
 class Digests:
-    """The digests of some sources, worked out in the background while Spark starts."""
+    """Computes the digests of sources in the background, while Spark starts."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="drainq-digest")
@@ -109,7 +109,7 @@ class Digests:
     @overload
     def result(self, timeout: float) -> list[str] | None: ...
     def result(self, timeout: float | None = None) -> list[str] | None:
-        """Wait for all of them, at most ``timeout`` seconds; in the order of the sources, or None if time ran out."""
+        """Wait for all digests, at most ``timeout`` seconds. Return them in the order of the sources, or None."""
         if wait(self._waiting, timeout).not_done:
             return None
         return [waiting.result() for waiting in self._waiting]

@@ -1,8 +1,8 @@
-"""Which logs the words of the command line mean: names, patterns, and ``-`` for the standard input.
+"""The logs that the command line names: by paths, by patterns, or by ``-`` for the standard input.
 
-1. A name of a file that is there is that file, also with ``*``, ``?`` or ``[`` in it.
-2. The standard input is read to its end into a file before the job begins, because a log is read twice: for its
-   digest, and for its lines. The file is deleted afterwards.
+1. The name of an existing file means that file, even if it contains ``*``, ``?`` or ``[``.
+2. The standard input is saved to a temporary file before the job begins, because a log is read twice: for its digest,
+   and for its lines.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ STANDARD_INPUT = "-"
 
 @contextlib.contextmanager
 def named(words: Sequence[str], standard_input: IO[bytes] | None) -> Iterator[list[str]]:
-    """Yield the paths of the logs that are meant.
+    """Yield the paths of the logs that the words name.
 
     Args:
         words: paths, patterns (``logs/*.gz``, ``**`` for any depth), or ``-`` once.
-        standard_input: what ``-`` reads, as bytes; plain or gzip.
+        standard_input: the bytes for ``-``, plain or gzip.
     Raises:
         UserError: a pattern matches no file, or ``-`` is named twice, or there is no standard input.
 

@@ -1,7 +1,7 @@
-"""``python -m drainq.metrics.make_archive``: make the archive of Java classes for :mod:`drainq.metrics.spark_session`.
+"""``python -m drainq.metrics.make_archive``: makes the archive of Java classes for :mod:`drainq.metrics.spark_session`.
 
-About 70 MB in this user's cache, in about 20 seconds. An archive is written under another name and renamed once it is
-whole, for a Java that maps half a file dies.
+It takes about 20 seconds and 70 MB in this user's cache. The archive is written under another name and renamed once it
+is complete, because a Java process that maps half an archive crashes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drainq.spark.java import java_home
 
 
 def make() -> Path:
-    """Run the job once on a few lines with a Java that writes down which classes it loads.
+    """Run the job once on one line, with a Java that records the classes it loads.
 
     Returns:
         The archive.
@@ -47,7 +47,7 @@ def make() -> Path:
 
 
 def _end_java() -> None:
-    """Let the Java of this process end, and wait: the archive is written at its end."""
+    """End the Java of this process and wait for it. It writes the archive as it ends."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -59,7 +59,7 @@ def _end_java() -> None:
 
 
 def main() -> int:
-    """Make the archive unless it is there; 2 and one line on stderr if that cannot be done."""
+    """Make the archive unless it exists. Return 0, or 2 after one line on stderr."""
     try:
         archive = archive_place(java_home())
         if not archive.is_file():

@@ -1,14 +1,13 @@
-"""The typed metrics that records become, each with its table.
+"""The types of metrics, each with its table.
 
-What goes through a task's queue are objects that hold *columns*: the records of a piece of a log, one object per type.
-All types of a piece share the same columns. An object per record and type would cost ten times the parsing. The queue
-tells the objects apart by type, as it would single records.
+An item of a task's queue holds *columns*: the records of a piece of a log, as one type. All types of a piece share the
+same columns. One object per record and type would cost ten times the parsing.
 
-1. A metric is declared by its keys and aggregates; :class:`drainq.columns.GroupBy` does the arithmetic, in tasks and
-   where partial results meet.
-2. Times are epoch seconds, cut to the type's period. Names are bytes as they were logged; they become text when they
+1. A metric declares its keys and aggregates. :class:`drainq.columns.GroupBy` does the arithmetic, in tasks and when
+   partial results are merged.
+2. Times are epoch seconds, rounded down to the type's period. Names are the logged bytes, and become text when they
    leave the task (:mod:`drainq.metrics.names`).
-3. ``len(metric)`` is the number of log records it stands for.
+3. ``len(metric)`` is its number of log records.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-if TYPE_CHECKING:  # whatever needs Arrow is imported late: the command starts Java first
+if TYPE_CHECKING:  # modules that need Arrow are imported late: the command starts Java first
     import pyarrow as pa
 
     from drainq.columns import GroupBy
@@ -32,19 +31,19 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 class JobMetric:
-    """The records of a piece of a log, as one type sees them.
+    """The records of a piece of a log, for one type.
 
     Args:
-        columns: the keys and what the aggregates need; texts are binary.
+        columns: the keys, and the inputs of the aggregates; texts are binary.
     """
 
     table: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()
     """Keys that are texts, or a number."""
     period: ClassVar[str] = "minute"
-    """The last key: how times are cut."""
+    """The last key: the period to which times are rounded down."""
     aggregates: ClassVar[tuple[str, ...]] = ("requests",)
-    """Columns that add up; ``latency`` is a sketch."""
+    """Columns that can be summed; ``latency`` is a sketch."""
 
     __slots__ = ("columns",)
 
@@ -56,12 +55,12 @@ class JobMetric:
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """The key columns, of the metric and of its table."""
+        """Return the key columns, of the metric and of its table."""
         return (*cls.names, cls.period)
 
     @classmethod
     def groups(cls, *, only: Sequence[str] | None = None, more: Mapping[str, str] | None = None) -> GroupBy:
-        """Makes what adds its records up, and merges what others added up; ``only`` some of its aggregates."""
+        """Return an empty aggregation of this type, ``only`` some of its aggregates, and ``more``."""
         from drainq.columns import GroupBy
 
         aggregates = {name: _FUNCTIONS[name] for name in only or cls.aggregates}
@@ -121,7 +120,7 @@ METRICS: tuple[type[JobMetric], ...] = (
 
 
 class LinesRead:
-    """How many lines of a block were read, and how many of them became records.
+    """The number of lines of a block that were read, and of those that became records.
 
     Args:
         source: the log's number. block: where in the log the block begins, in bytes.
@@ -134,12 +133,12 @@ class LinesRead:
 
 
 class BadLines:
-    """Lines of a block that are no records.
+    """Lines of a block that are not log records.
 
     Args:
         source: the log's number. block: where in the log the block begins, in bytes.
-        before: how many lines of the block come before the piece that these are of.
-        lines: for each its place in the piece, itself, and what is wrong with it.
+        before: the number of lines of the block before this piece.
+        lines: the place in the piece, the line, and the reason.
     """
 
     __slots__ = ("before", "block", "lines", "source")
@@ -152,5 +151,5 @@ class BadLines:
 
 
 def records_of(item: JobMetric | LinesRead | BadLines) -> int:
-    """For how many an item counts in a queue: its records or lines, or one."""
+    """Return the weight of an item in a queue: its records or lines, or one."""
     return 1 if isinstance(item, LinesRead) else len(item)

@@ -1,7 +1,7 @@
-"""Text of logged bytes: what every database stores, and what fits into an index.
+"""Texts of logged bytes that every database can store, and names that fit into an index.
 
 1. A text is valid UTF-8 without NUL, and a name has at most ``LONGEST_NAME`` bytes.
-2. Different names stay different, but for those that the escapes make equal: such rows are merged.
+2. Different names stay different, unless the escapes make them equal. Such rows are merged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LONGEST_LINE = 8192  # bytes of a bad line that are kept
 
 
 def text(raw: bytes) -> str:
-    """Logged bytes as text for a database: what is not UTF-8, and NUL, as ``\\xNN``.
+    """Decode logged bytes for a database. NUL and bytes that are not UTF-8 become ``\\xNN``.
 
     Example:
         >>> text(b"caf\\xe9")
@@ -26,7 +26,7 @@ def text(raw: bytes) -> str:
 
 
 def name(raw: bytes) -> str:
-    """A key's text. Of a very long one the beginning and a digest of the whole, so two keys stay two."""
+    """Return a key's text. A very long one becomes its beginning and a digest, so different keys stay different."""
     whole = text(raw)
     encoded = whole.encode()
     if len(encoded) <= LONGEST_NAME:
@@ -36,12 +36,12 @@ def name(raw: bytes) -> str:
 
 
 def bad_line(raw: bytes) -> str:
-    """A bad line's text, at most ``LONGEST_LINE`` bytes of it."""
+    """Return a bad line's text, at most ``LONGEST_LINE`` bytes of it."""
     return text(raw if len(raw) <= LONGEST_LINE else raw[:LONGEST_LINE] + b"...")
 
 
 def as_names(column: pa.BinaryArray) -> tuple[pa.StringArray, bool]:
-    """The names of a column of bytes without nulls, and whether some had to be changed."""
+    """Return a column of bytes without nulls as names, and whether a name had to be changed."""
     if _are_names(column):
         return column.view(pa.string()), False
     return pa.array([name(raw) for raw in column.to_pylist()], pa.string()), True

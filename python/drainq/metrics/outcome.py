@@ -1,4 +1,4 @@
-"""What a run of the job did, as numbers: the job fills it in; the summary and the report show it."""
+"""The outcome of a run: the counts that the job collects, and that the summary and the report show."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MAX_BAD = 1.0  # percent of a log's lines
 
 @dataclass
 class LogCounts:
-    """What one log came to; ``loaded_before`` logs were not read.
+    """The counts of one log. A log that was ``loaded_before`` was not read.
 
-    ``before``: lines of it that were counted earlier, as it was followed; ``lines``, ``parsed`` and ``bad`` have those
-    of this load alone. ``first_bad``: the number of its first bad line, and the reason.
+    ``lines``, ``parsed`` and ``bad`` count this load alone; ``before`` is the number of lines counted earlier, by
+    following. ``first_bad``: the number of its first bad line, and the reason.
     """
 
     path: str
@@ -28,7 +28,7 @@ class LogCounts:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the job: what it handled, how many, and how long it took."""
+    """One step of the job, with the number of items it handled and the seconds it took."""
 
     name: str
     items: int
@@ -38,11 +38,11 @@ class Stage:
 
 @dataclass
 class JobOutcome:
-    """What a run did.
+    """The result of a run.
 
     Args:
-        sources: every log that was named, with its counts; those loaded before have none.
-        queue: the counters of the tasks' queues, summed, and ``l2`` those of the loading queue.
+        sources: every named log, with its counts. Logs that were loaded before have none.
+        queue: the sums of the counters of the tasks' queues. l2: the counters of the loading queue.
         top: (endpoint, requests, bytes), best first, over everything in the database.
         stages: the steps with their times. written: rows by table.
         parsed_in_tables: requests over the merged ``service_minute`` rows of this run.
@@ -70,7 +70,7 @@ class JobOutcome:
 
     @property
     def bad(self) -> int:
-        """Lines that did not."""
+        """Lines that became no records."""
         return sum(source.bad for source in self.sources)
 
     @property
@@ -82,11 +82,11 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Followed:
-    """What a following came to.
+    """The result of following.
 
     Args:
-        outcome: of all its rounds; ``sources`` has one entry, what was followed. files: how many were counted whole.
-        interrupted: it ended by Ctrl-C. uncounted: a sentence for each file that is there and not counted.
+        outcome: of all rounds; ``sources`` has one entry, the followed path. files: the number of files counted whole.
+        interrupted: Ctrl-C ended it. uncounted: a sentence for each existing file that is not counted.
     """
 
     outcome: JobOutcome
@@ -96,7 +96,7 @@ class Followed:
 
 
 def accounted(queue: Mapping[str, int]) -> bool:
-    """Whether a queue's counters add up, and nothing was refused, failed or left behind."""
+    """Return whether a queue's counters add up, and nothing was refused, failed or left behind."""
     offered, accepted = queue.get("offered", 0), queue.get("accepted", 0)
     refused = sum(count for name, count in queue.items() if name.startswith("rejected_"))
     lost = sum(queue.get(name, 0) for name in ("failed", "unrouted", "dead_lettered", "abandoned", "queued"))

@@ -1,9 +1,8 @@
-"""Partial results out of the tasks' files, merged, in slices that fit into memory.
+"""The merge of the tasks' partial results, in slices that fit into memory.
 
 1. Each group is in one slice, and a slice has each group once.
-2. Slices come in the order of their names, and the rows of a slice in the order of their keys: so a table's index is
-   written from left to right.
-3. About ``MOST_ROWS`` rows of the tasks are held at once, more only if a single name has more.
+2. Slices are ordered by name, and the rows of a slice by key, so a table's index is written from left to right.
+3. About ``MOST_ROWS`` rows of the tasks are held at once, or more if a single name has more.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from drainq.metrics.arrays import integers, of_integers, of_texts
 from drainq.metrics.handlers import Spooled
 from drainq.metrics.metric_types import JobMetric
 
-MOST_ROWS = 1_000_000  # rows that tasks wrote; merged they are fewer
-_SAMPLED = 1_000  # names of a batch that tell where to cut
+MOST_ROWS = 1_000_000  # rows before the merge
+_SAMPLED = 1_000  # names of a batch from which the cuts are chosen
 
 
 def batches(files: Sequence[Spooled]) -> Iterator[pa.RecordBatch]:
-    """All batches of some files."""
+    """Yield the batches of some files."""
     for file in files:
         with pa.OSFile(file.path) as raw, pa.ipc.open_stream(raw) as stream:
             yield from stream
 
 
 def slices(metric: type[JobMetric], files: Sequence[Spooled], *, most: int = MOST_ROWS) -> Iterator[pa.Table]:
-    """The merged groups of a metric, slice by slice; times are texts."""
+    """Yield the merged groups of a metric, slice by slice, with times as texts."""
     parts = -(-sum(file.rows for file in files) // most) if metric.names else 1
     for low, high in pairwise([None, *_cuts(metric, files, parts), None]):
         groups = metric.groups()
@@ -44,7 +43,7 @@ def slices(metric: type[JobMetric], files: Sequence[Spooled], *, most: int = MOS
 
 
 def _cuts(metric: type[JobMetric], files: Sequence[Spooled], parts: int) -> list[Any]:
-    """Names that cut the rows into parts of about one size."""
+    """Choose names that cut the rows into parts of about the same size."""
     if parts <= 1:
         return []
     sampled = []
@@ -56,14 +55,14 @@ def _cuts(metric: type[JobMetric], files: Sequence[Spooled], parts: int) -> list
 
 
 def _between(batch: pa.RecordBatch, name: str, low: Any, high: Any) -> pa.RecordBatch:
-    """The rows from one name to before another; None is the end."""
+    """Return the rows with ``low <= name < high``; None is no limit."""
     if low is not None:
         batch = batch.filter(pc.greater_equal(batch[name], low))
     return batch if high is None else batch.filter(pc.less(batch[name], high))
 
 
 def in_order(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.Table:
-    """The groups in the order of their keys."""
+    """Sort groups by their keys."""
     columns = dict(zip(groups.schema.names, groups.columns))
     ranks = []
     for key in metric.keys():
@@ -80,7 +79,7 @@ def in_order(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.Table:
 
 
 def _distinct(column: pa.Array) -> tuple[Any, Any]:
-    """The distinct values, and for each row the place of its value among them."""
+    """Return the distinct values, and for each row the place of its value among them."""
     if pa.types.is_integer(column.type):
         return np.unique(integers(column), return_inverse=True)
     encoded = column.dictionary_encode()
@@ -88,7 +87,7 @@ def _distinct(column: pa.Array) -> tuple[Any, Any]:
 
 
 def iso(second: int, period: str) -> str:
-    """A period's beginning as ISO 8601, UTC: ``2015-05-17T10:05:00Z``, or ``2015-05-17`` for a day.
+    """Format the beginning of a period as ISO 8601 in UTC: ``2015-05-17T10:05:00Z``, or ``2015-05-17`` for a day.
 
     Example:
         >>> iso(0, "minute"), iso(86400, "day")

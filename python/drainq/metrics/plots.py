@@ -1,11 +1,11 @@
-"""The plots of the report, drawn by pygal: one ``<svg>`` each.
+"""The plots of the report: an ``<svg>`` each, drawn by pygal.
 
-pygal is a small charting library in Python alone: importing it and drawing a page's plots takes less than a tenth of a
-second, so the report of a small log is there at once.
+pygal is a small charting library in pure Python: importing it and drawing a page's plots takes less than a tenth of a
+second.
 
-1. A plot runs nothing and loads nothing: pygal's script, which shows the values beside the pointer, is taken out.
-2. The same values give the same text: neither the date nor a random name is in it.
-3. Each plot has a name for those who cannot see it.
+1. A plot runs and loads nothing: pygal's script, which shows the values beside the pointer, is removed.
+2. The same values give the same text, without a date or a random name.
+3. Each plot has a name for people who cannot see it.
 
 Source: https://www.pygal.org
 """
@@ -29,13 +29,13 @@ CLASSES = {"1xx": "#9aa5b1", "2xx": "#4c9f70", "3xx": "#6a8fc7", "4xx": "#e0a33a
 PERCENTILE_COLOURS = ("#9cc3e6", "#2f6fab", "#12304f")
 WIDTH, LINE_HEIGHT, BAR_HEIGHT, MARGIN = 960, 300, 28, 40  # of a plot, in the units of its picture
 MOST_TICKS = 9
-_TEXT_AFTER_BAR = "inline:.text-overlay text { text-anchor: start !important }"  # pygal puts its middle at the end
+_TEXT_AFTER_BAR = "inline:.text-overlay text { text-anchor: start !important }"  # pygal centres it on the bar's end
 MINUTE, HOUR, DAY = 60, 3600, 86_400  # seconds
 STEPS = [*(n * MINUTE for n in (1, 5, 10, 30)), *(n * HOUR for n in (1, 3, 6, 12)), *(n * DAY for n in (1, 2, 7, 28))]
 
 
 def over_time(service: Sequence[tuple[int, int, int, int]], width: int) -> str:
-    """Requests and errors, as many as there were in each ``width`` seconds.
+    """Plot the number of requests and of errors in each ``width`` seconds.
 
     Args:
         service: second, requests, errors and bytes of each minute; at least one.
@@ -54,7 +54,7 @@ def over_time(service: Sequence[tuple[int, int, int, int]], width: int) -> str:
 
 
 def percentiles(latency: Mapping[int, DDSketch], width: int, title: str) -> str:
-    """The request times in milliseconds, by the beginning of their ``width`` seconds; at least one."""
+    """Plot percentiles of the request times in milliseconds. ``latency``: by the start of each bin, at least one."""
     bins = sorted(latency)
     chart = _against_time(bins[0], bins[-1] + width, PERCENTILE_COLOURS, y_title="milliseconds", dots_size=1.6)
     lines = [[latency[second].quantile(percent / 100) or 0.0 for second in bins] for percent in PERCENTS]
@@ -68,7 +68,7 @@ def percentiles(latency: Mapping[int, DDSketch], width: int, title: str) -> str:
 
 
 def endpoints(top: Sequence[tuple[str, int, int]]) -> str:
-    """The requests of the endpoints of the most requests."""
+    """Plot the requests of the endpoints with the most requests."""
     bars = [
         (f"{rank}. {shortened(name, 48)}", count, f"{count:,}", BLUE) for rank, (name, count, _) in enumerate(top, 1)
     ]
@@ -76,7 +76,7 @@ def endpoints(top: Sequence[tuple[str, int, int]]) -> str:
 
 
 def shares(statuses: Mapping[int, int]) -> str:
-    """The part of the requests that each status has."""
+    """Plot each status's share of the requests."""
     total = sum(statuses.values())
     bars = [
         (str(status), count, f"{count / total:.2%}  ({count:,})", CLASSES.get(f"{status // 100}xx", SOFT))
@@ -86,19 +86,19 @@ def shares(statuses: Mapping[int, int]) -> str:
 
 
 def ticks(first: int, last: int) -> list[int]:
-    """The seconds that are written below a time axis: at most ``MOST_TICKS``, at round times, at least one."""
+    """Choose the labelled seconds of a time axis: at round times, at least one and at most ``MOST_TICKS``."""
     step = next((step for step in STEPS if (last - first) // step < MOST_TICKS), 0)
     step = step or -(-(last - first) // (MOST_TICKS - 1) // DAY) * DAY
     return list(range(-(-first // step) * step, last + 1, step)) or [first]
 
 
 def text_of(second: int) -> str:
-    """A time as the page writes it."""
+    """Format a time for the page."""
     return datetime.datetime.fromtimestamp(second, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
 
 
 def duration(seconds: int) -> str:
-    """A width of bins in words, such as ``a minute`` and ``5 minutes``."""
+    """Describe a width of bins in words, such as ``a minute`` and ``5 minutes``."""
     for unit, length in (("day", DAY), ("hour", HOUR), ("minute", MINUTE)):
         if seconds % length == 0:
             count = seconds // length
@@ -107,7 +107,7 @@ def duration(seconds: int) -> str:
 
 
 def _steps(bins: Sequence[int], width: int, counts: Mapping[int, int]) -> list[tuple[int, int]]:
-    """A line that goes straight from a bin's beginning to its end."""
+    """Return the corners of a line that is level within each bin."""
     return [corner for second in bins for corner in ((second, counts[second]), (second + width, counts[second]))]
 
 
@@ -133,7 +133,7 @@ def _against_time(first: int, last: int, colours: Sequence[str], **options: Any)
 
 
 def _bars(bars: Sequence[tuple[str, int, str, str]]) -> Any:
-    """Bars from above downwards: name, length, the text at the end, colour."""
+    """Draw bars from the top down: name, length, the text at the end, colour."""
     import pygal
 
     chart = pygal.HorizontalBar(
@@ -174,7 +174,7 @@ def _config(height: int, colours: Sequence[str], *, opacity: str = ".25") -> Any
 
 
 def _drawn(chart: Any, title: str) -> str:
-    """A heading and an ``<svg>``."""
+    """Return a heading and an ``<svg>``."""
     name = html.escape(title)
     chart.uuid = f"plot-{''.join(filter(str.isalpha, title))}"
     chart.add_xml_filter(_still)
@@ -183,7 +183,7 @@ def _drawn(chart: Any, title: str) -> str:
 
 
 def _still(root: Any) -> Any:
-    """The picture without scripts and remarks."""
+    """Remove scripts and remarks from the picture."""
     for parent in list(root.iter()):
         for child in list(parent):
             if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in ("script", "desc", "title"):

@@ -1,4 +1,4 @@
-"""One line on a terminal that says what is going on; nothing anywhere else."""
+"""The progress line, which is shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ INTERVAL = 0.25  # seconds between two reads of the tasks' state
 
 
 class Progress:
-    """Writes to a stream if that is a terminal.
+    """Shows progress on a stream if the stream is a terminal.
 
     Args:
-        stream: usually ``sys.stderr``; None is silent.
+        stream: usually ``sys.stderr``; None shows nothing.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -24,7 +24,7 @@ class Progress:
 
     @contextlib.contextmanager
     def during(self, name: str, tasks: Callable[[], tuple[int, int]] | None = None) -> Iterator[None]:
-        """Show a name while the block runs, and ``done/all`` of its tasks."""
+        """Show a name while the block runs, and the number of its tasks as ``done/all``."""
         if self._stream is None:
             yield
             return
@@ -45,7 +45,7 @@ class Progress:
         while not ended.wait(INTERVAL):
             try:
                 done, total = tasks()
-            except Exception:  # Spark may be going away; a progress line is not worth an error
+            except Exception:  # Spark may be stopping; a progress line is not worth an error
                 return
             if total:
                 self._show(f"{name}: {done}/{total} tasks")

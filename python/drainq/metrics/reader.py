@@ -1,4 +1,4 @@
-"""From blocks of logs to typed metrics: what a task puts into its queue."""
+"""The reader of a task: turns blocks of logs into typed metrics."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _TABLE_NAMES = {"size": "bytes", "agent": "user_agent"}
 
 
 class Reader:
-    """Turns blocks into metrics, counting their lines on the way.
+    """Turns blocks into metrics, and counts their lines.
 
     Args:
-        check: called before each piece; what it raises ends the task.
+        check: called before each piece; its exception ends the task.
     """
 
     def __init__(self, check: Callable[[], object] = bool) -> None:
         self._check = check
 
     def __call__(self, task: Task) -> Iterator[JobMetric | BadLines | LinesRead]:
-        """The metrics of one task's blocks."""
+        """Yield the metrics of one task's blocks."""
         for block in task:
             before = 0
             for piece in block.pieces():
@@ -41,7 +41,7 @@ class Reader:
 
 
 def with_keys(records: pa.RecordBatch) -> pa.RecordBatch:
-    """The records, under the names of the tables' columns, with the beginnings of their minute, hour and day."""
+    """Rename the columns to those of the tables, and add each record's minute, hour, day and error flag."""
     second = integers(records["second"])
     more = {period: of_integers(second // length * length) for period, length in PERIODS.items()}
     more["errors"] = of_integers(integers(records["status"]) >= FIRST_ERROR)
@@ -50,7 +50,7 @@ def with_keys(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def metrics_of(records: pa.RecordBatch) -> Iterator[JobMetric]:
-    """The typed metrics of some records, one object per type; without referrer and user agent where there are none."""
+    """Yield records as one object per metric type. Records without a referrer have no user agent either."""
     named = records
     if records["referrer"].null_count:
         named = records.filter(records["referrer"].is_valid())

@@ -1,10 +1,10 @@
-"""``report.html``: one page about everything in the database, in one file that asks nothing of the network.
+"""``report.html``: one page about everything in the database, in one file that needs no network.
 
-1. The page's content security policy forbids every request, so nothing in it can reach out, a log's text included.
-2. Text from logs is escaped, in the plots too: ``<`` in a path is just a character.
-3. Each plot and table has a name for those who cannot see it. On a narrow screen a plot scrolls by itself, and the page
-   does not. Where the browser asks for a dark page, plots keep a light ground, for which their colours are made.
-4. Percentiles of a longer stretch come from the merged sketches, never from averages of percentiles.
+1. The page's content security policy forbids every request, so even hostile text in a log cannot cause one.
+2. Text from logs is escaped, in the plots too.
+3. Each plot and table has a name for people who cannot see it. On a narrow screen a plot scrolls, and the page does
+   not. On a dark page plots keep their light background.
+4. Percentiles of a longer time come from the merged sketches, never from averages of percentiles.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def write_report(database: Database, path: Path, outcome: JobOutcome) -> None:
 
     Args:
         database: where the metrics are; everything loaded so far is shown.
-        path: the file to write. outcome: the run that asks for it.
+        path: the file to write. outcome: the run whose endpoints are shown.
     """
     # one transaction: PostgreSQL streams only inside one, and all plots show one state of the tables
     with database.transaction():
@@ -74,7 +74,7 @@ def write_report(database: Database, path: Path, outcome: JobOutcome) -> None:
             dict(database.execute("SELECT status, CAST(SUM(requests) AS BIGINT) FROM status_minute GROUP BY status"))
         )
         width = bin_width([row[0] for row in service])
-        latency: dict[int, DDSketch] = defaultdict(_sketch)  # by the beginning of their stretch
+        latency: dict[int, DDSketch] = defaultdict(_sketch)  # by the start of each bin
         for minute, sketch in database.stream("SELECT minute, latency FROM service_minute WHERE latency IS NOT NULL"):
             latency[_second(minute) // width * width].merge(DDSketch.from_bytes(sketch))
         bad = database.execute(
@@ -120,7 +120,7 @@ def _page(
 
 
 def bin_width(seconds: list[int]) -> int:
-    """The narrowest of ``WIDTHS`` that puts these times into at most ``MOST_BINS`` bins."""
+    """Choose the narrowest of ``WIDTHS`` that puts these times into at most ``MOST_BINS`` bins."""
     if not seconds:
         return WIDTHS[0]
     return next((width for width in WIDTHS if seconds[-1] // width - seconds[0] // width < MOST_BINS), WIDTHS[-1])

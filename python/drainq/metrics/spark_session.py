@@ -1,10 +1,10 @@
-"""Spark, started in a thread of its own; it prints nothing on the terminal and connects to this machine alone.
+"""The Spark session of the job: started in a thread, silent, and with connections to this machine only.
 
-1. The workers run this very Python: ``PYSPARK_PYTHON`` would otherwise be whatever ``python3`` is on the PATH.
-2. Without ``spark.task.maxFailures`` in the master (``local[2,4]``) local mode never retries a task.
-3. What Java prints goes to a file.
-4. Java holds no rows: tasks read logs and write files themselves. So its heap does not grow with the logs.
-5. Python ends only after Spark has been stopped.
+1. The workers run the Python of this process. By default, Spark takes ``python3`` from the PATH.
+2. Local mode retries a task only if the master names the number of tries (``local[2,4]``).
+3. Java's output goes to a file.
+4. Java holds no rows, because tasks read logs and write files themselves. So its heap does not grow with the logs.
+5. Python ends only after Spark has stopped.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xshare:auto"
 
 
 def archive_place(java_home: str) -> Path:
-    """Return the place of the archive of Java classes for this PySpark and this Java, whether it is there or not.
+    """Return the path of the archive of Java classes for this PySpark and this Java. The archive may not exist.
 
     Java spends most of Spark's start on reading and checking some ten thousand classes. An application class-data
-    archive (AppCDS) keeps them as Java holds them in memory; :mod:`drainq.metrics.make_archive` makes one. The name
-    has the versions of PySpark and of Java, so another version finds no archive and starts without. A Java that cannot
-    use an archive ignores it in silence.
+    archive (AppCDS) keeps them in Java's memory format. :mod:`drainq.metrics.make_archive` makes one. Its name depends
+    on the versions of PySpark and Java, so another version starts without an archive. If Java cannot use an archive,
+    it silently ignores it.
     """
     import pyspark
 
@@ -52,7 +52,7 @@ def archive_place(java_home: str) -> Path:
 
 
 def archive_options(java_home: str) -> str:
-    """Return Java's options to start with the archive; empty without one."""
+    """Return Java's options for the archive, or "" if there is none."""
     archive = archive_place(java_home)
     return f"-XX:SharedArchiveFile={archive} {SILENT}" if archive.is_file() else ""
 
@@ -60,7 +60,7 @@ def archive_options(java_home: str) -> str:
 DEFAULT_MASTER = "local[2,4]"  # two cores, four tries for each task
 DEFAULT_HEAP = "512m"
 LEAST_HEAP = 471_859_200  # bytes; Spark refuses to start with less
-# Java has nothing to do for each line, so its quick compiler and its simplest collector are enough.
+# Java does no work per line, so its fast compiler and its simplest collector are enough.
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _SETTINGS = {
     "spark.app.name": "drainq metrics",
@@ -80,10 +80,10 @@ _stopping: list[threading.Thread] = []
 
 
 def parse_heap(text: str) -> str:
-    """A size of Java's heap, such as ``512m`` or ``2g``.
+    """Check a size of Java's heap, such as ``512m`` or ``2g``.
 
     Raises:
-        ValueError: it is none, or Spark does not start with so little.
+        ValueError: the text is no size, or Spark does not start with so little.
     """
     found = re.fullmatch(r"([0-9]{1,6})([mg])", text.lower())
     if not found or int(found[1]) << (20 if found[2] == "m" else 30) < LEAST_HEAP:
@@ -92,7 +92,7 @@ def parse_heap(text: str) -> str:
 
 
 def settings_for(master: str, directory: Path, heap: str = DEFAULT_HEAP, java_options: str = "") -> dict[str, str]:
-    """Spark's settings."""
+    """Return Spark's settings."""
     settings = {**_SETTINGS, "spark.master": master, "spark.sql.warehouse.dir": str(directory / "warehouse")}
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
@@ -102,11 +102,11 @@ def settings_for(master: str, directory: Path, heap: str = DEFAULT_HEAP, java_op
 
 
 class Launch:
-    """A Spark that is starting; a context manager that stops it.
+    """Starts Spark in a thread. A context manager that stops it.
 
     Args:
         settings: Spark's.
-        log: the file that takes what Java prints.
+        log: the file for Java's output.
         use_archive: start Java with the archive of classes, if there is one.
     """
 
@@ -125,7 +125,7 @@ class Launch:
         return self._context.result()
 
     def stop(self) -> None:
-        """Stop Spark, in a thread of its own; the second call does nothing."""
+        """Stop Spark in a thread. Another call does nothing."""
         if not self._is_stopping:
             self._is_stopping = True
             _stopping.append(start_thread(self._stop, name="drainq-spark-stop"))
@@ -182,7 +182,7 @@ class Launch:
 
 @contextlib.contextmanager
 def open_session(master: str, log: Path, *, heap: str = DEFAULT_HEAP) -> Iterator[SparkSession]:
-    """Start Spark with the job's settings, for DataFrames; stop it after the block, and wait for that."""
+    """Start Spark for DataFrames with the job's settings. Stop it after the block, and wait until it has stopped."""
     from pyspark.sql import SparkSession
 
     settings = settings_for(master, log.parent, heap)
@@ -193,7 +193,7 @@ def open_session(master: str, log: Path, *, heap: str = DEFAULT_HEAP) -> Iterato
 
 
 def wait_until_stopped() -> None:
-    """Wait for every Spark that is being stopped: a process has one at a time."""
+    """Wait for each Spark that is being stopped, because a process can have only one."""
     while _stopping:
         _stopping.pop().join()
 
@@ -203,7 +203,7 @@ atexit.register(wait_until_stopped)
 
 @contextlib.contextmanager
 def quiet_py4j() -> Iterator[None]:
-    """Keep Py4J's own records out of the log: each of its errors is raised too, and some are logged at the root."""
+    """Drop Py4J's log records in the block. Py4J raises its errors too, and logs some of them at the root logger."""
     loggers: list[Any] = [logging.getLogger(name) for name in (None, "py4j", "py4j.java_gateway", "py4j.clientserver")]
 
     def not_py4j(record: logging.LogRecord) -> bool:

@@ -1,7 +1,7 @@
-"""The steps that a run of the job and a round of following have in common, between the tasks and the tables.
+"""The steps between tasks and tables that a run of the job and a round of following share.
 
 1. A step that fails or is interrupted has loaded nothing.
-2. What a task raised is one sentence.
+2. The error of a task becomes one sentence.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def ctrl_c_later() -> Iterator[Callable[[], None]]:
-    """Yield a call from which on Ctrl-C waits for the end of the block.
+    """Yield a function; after its call, Ctrl-C waits for the end of the block.
 
-    Before that call Ctrl-C breaks the transaction off, and nothing of it is written. Afterwards it is raised once the
-    block is over, so what a command prints last is what the database holds. No moment is between the two: one call
-    replaces the handler.
+    Before the call, Ctrl-C rolls the transaction back. After the call, it is raised at the end of the block, so the
+    counts that a command prints are those in the database.
 
-    On another thread than the main one, which Ctrl-C never interrupts, and where Ctrl-C is ignored, it does nothing.
+    The function does nothing if Ctrl-C is ignored, or on a thread other than the main one, which Ctrl-C never
+    interrupts.
 
     Example:
         >>> with ctrl_c_later() as hold:
@@ -67,7 +67,7 @@ def ctrl_c_later() -> Iterator[Callable[[], None]]:
 
 
 def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spool: Path) -> list[Any]:
-    """What the tasks return that read these sources.
+    """Run the tasks that read these sources, and return their results.
 
     Raises:
         UserError: a source changed while it was read. JobFailed, Interrupted: the tasks did not end well.
@@ -86,7 +86,7 @@ def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spo
 
 
 def _reason(error: BaseException) -> str:
-    """The one line of a Java or Python stack that says what happened."""
+    """Return the line of a Java or Python traceback that names the error."""
     lines = lines_of(error)
     if isinstance(error, MemoryError) or any(re.search("OutOfMemoryError|MemoryError", line) for line in lines):
         return "memory came to its end; give Java more with --heap, or load fewer logs at once"
@@ -103,7 +103,7 @@ def _reason(error: BaseException) -> str:
 
 
 def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:
-    """Count the lines by source, and sort what is to be loaded."""
+    """Count the lines of each source, and sort the tasks' files by table."""
     from drainq.metrics.handlers import QueueCounts, Spooled
     from drainq.metrics.load import Load
 
@@ -125,7 +125,7 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
 
 
 def write_load(database: Database, loading: Load, outcome: JobOutcome, top: int | None) -> None:
-    """Write what was read, in one transaction; ``top``: how many endpoints to rank, None leaves the ranks as they are.
+    """Write a load in one transaction. ``top``: how many endpoints to rank; None keeps the ranks.
 
     Raises:
         UserError, DatabaseError: nothing was written.
@@ -142,7 +142,7 @@ def write_load(database: Database, loading: Load, outcome: JobOutcome, top: int 
 
 
 def make_directory(directory: Path) -> None:
-    """Make the directory for the output, if it is not there."""
+    """Make the directory for the output, if it does not exist."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -152,7 +152,7 @@ def make_directory(directory: Path) -> None:
 
 
 def open_database(url: DatabaseUrl) -> Database:
-    """The database, with the tables."""
+    """Open the database, and create its tables."""
     database = Database(url)
     try:
         tables.create_tables(database)
@@ -166,19 +166,19 @@ def open_database(url: DatabaseUrl) -> Database:
 
 
 def top_of(database: Database) -> list[tuple[str, int, int]]:
-    """The ranks as they are stored."""
+    """Return the stored ranks."""
     return [tuple(row) for row in database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")]
 
 
 @dataclass
 class Running:
-    """A stage that has not ended: how many it has handled."""
+    """A stage that has not ended, with the number of items it has handled."""
 
     items: int
 
 
 class StageClock:
-    """Times the stages and tells the progress line of them."""
+    """Times the stages, and shows them on the progress line."""
 
     def __init__(self, progress: Progress) -> None:
         self.stages: list[Stage] = []
@@ -188,7 +188,7 @@ class StageClock:
     def stage(
         self, name: str, items: int, unit: str, tasks: Callable[[], tuple[int, int]] | None = None
     ) -> Iterator[Running]:
-        """Time the block; the count of what it handles may be set until its end."""
+        """Time the block. It may set ``items`` of the yielded object until its end."""
         running = Running(items)
         started = time.perf_counter()
         with self._progress.during(name, tasks):

@@ -1,4 +1,4 @@
-"""What a run prints, fitted to a terminal: the top endpoints, the pace of each stage, and that all is accounted for."""
+"""The printed summary of a run: the top endpoints, the pace of each stage, and the accounting identities."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ WIDEST = 60  # characters of an endpoint in the table
 
 
 def shortened(text: str, width: int = WIDEST) -> str:
-    """The text on one printable line of at most ``width`` characters."""
+    """Shorten a text to one printable line of at most ``width`` characters."""
     printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
     return printable if len(printable) <= width else printable[: width - 3] + "..."
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Columns under a header; those in ``right`` are set to the right."""
+    """Format columns under a header. The columns in ``right`` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows)]
     lines = []
     for row in (header, ["-" * width for width in widths], *rows):
@@ -31,7 +31,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequen
 
 
 def summary(outcome: JobOutcome) -> str:
-    """The summary as text."""
+    """Return the summary as text."""
     parts = []
     if outcome.top:
         rows = [
@@ -50,7 +50,7 @@ def summary(outcome: JobOutcome) -> str:
 
 
 def as_json(outcome: JobOutcome, report: str) -> str:
-    """The summary as one line of JSON.
+    """Return the summary as one line of JSON.
 
     Its keys: ``reconciled`` (bool); ``lines``, ``parsed``, ``bad`` and ``parsed_in_tables`` (counts of lines); ``logs``
     (an object for each log); ``top`` (endpoint, requests, bytes; the best first); ``stages`` (name, items, unit,

@@ -1,7 +1,7 @@
-"""The tables that the job fills: names, columns, keys, and what they mean.
+"""The tables of the job: names, columns, keys and meanings.
 
-1. A metric's table is made from its type, so a new type is one class in :mod:`drainq.metrics.metric_types`.
-2. Everything that adds up is an INTEGER (64 bits); everything derived can be made again from what is stored.
+1. A metric's table is derived from its type, so a new type is one class in :mod:`drainq.metrics.metric_types`.
+2. Every summed column is an INTEGER of 64 bits. Every derived column can be computed again from the others.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from drainq.sql.error_text import error_text
 PERCENTS = (50, 90, 99)
 PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTS)
 LATENCY = "latency"
-"""The sketch that the percentiles come from, as bytes of :class:`drainq.sketch.DDSketch`."""
+"""The sketch of the percentiles, as bytes of :class:`drainq.sketch.DDSketch`."""
 
 
 @dataclass(frozen=True)
 class JobTable:
-    """A table's name, what a row is, its columns with their types, the primary key, and the columns that add up.
+    """A table: its name, the meaning of a row, its columns with types, the primary key, and the summed columns.
 
-    ``in_key_order``: SQLite keeps the rows in the key itself, which are half the writes.
+    ``in_key_order``: SQLite keeps the rows in the key itself, which halves the writes.
     """
 
     name: str
@@ -34,7 +34,7 @@ class JobTable:
     in_key_order: bool = False
 
     def create(self, dialect: Dialect) -> str:
-        """The statement that makes the table unless it is there."""
+        """Return the statement that creates the table unless it exists."""
         parts = [f"{dialect.quote(name)} {dialect.types[kind]}" for name, kind in self.columns]
         if self.key:
             parts.append(self._primary_key(dialect))
@@ -45,15 +45,15 @@ class JobTable:
         return f"PRIMARY KEY ({', '.join(map(dialect.quote, self.key))})"
 
     def drop_key(self, dialect: Dialect) -> str:
-        """PostgreSQL's statement that takes the index off the primary key away."""
+        """Return PostgreSQL's statement that drops the primary key with its index."""
         return f"ALTER TABLE {dialect.quote(self.name)} DROP CONSTRAINT {dialect.quote(f'{self.name}_pkey')}"
 
     def add_key(self, dialect: Dialect) -> str:
-        """PostgreSQL's statement that builds it again."""
+        """Return PostgreSQL's statement that adds the primary key again."""
         return f"ALTER TABLE {dialect.quote(self.name)} ADD {self._primary_key(dialect)}"
 
     def upsert(self, *, first: bool) -> Upsert:
-        """Adds rows to those that are there; ``first``: inserts rows into the empty table."""
+        """Return the statement that adds rows to the table. ``first``: the table is empty, so it only inserts."""
         if first:
             return Upsert(self.name, self.names)
         return Upsert(self.name, self.names, key=self.key, merge=dict.fromkeys(self.sums, "sum"))
@@ -119,10 +119,10 @@ TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINE
 
 
 def create_tables(database: Database) -> None:
-    """Make the tables that are not there yet.
+    """Create the tables that do not exist yet.
 
     Raises:
-        DatabaseError: there are tables of these names with other columns.
+        DatabaseError: a table of such a name has other columns.
     """
     with database.transaction():
         database.dialect.lock_creation(database.connection, "drainq metrics tables")
@@ -141,14 +141,14 @@ def create_tables(database: Database) -> None:
 
 
 def loaded_before(database: Database, digests: Sequence[str]) -> set[str]:
-    """Which of these contents are in the database."""
+    """Return the digests that are in the database."""
     quote, mark = database.dialect.quote, database.dialect.placeholder
     statement = f"SELECT {quote('sha256')} FROM {quote(SOURCES.name)} WHERE {quote('sha256')} = {mark}"
     return {digest for digest in digests if database.execute(statement, (digest,))}
 
 
 def describe(tables: Sequence[JobTable] = TABLES) -> str:
-    """The tables in words, for the help."""
+    """Describe the tables in words, for the help."""
     lines = []
     for table in tables:
         columns = ", ".join(f"{name} {Dialect.SQLITE.types[kind]}" for name, kind in table.columns)

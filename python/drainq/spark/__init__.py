@@ -1,4 +1,4 @@
-"""drainq on Spark. Nothing here is imported, and no Java looked for, before it is used."""
+"""drainq on Spark. PySpark and Java are needed only when a function is called."""
 
 from drainq.spark.aggregate import aggregate, partition_fn
 from drainq.spark.queue_of_task import task_queue

@@ -1,12 +1,11 @@
-"""Aggregate inside tasks, through a batch queue: a pure function of each partition.
+"""Aggregation inside tasks, by a batch queue: a pure function of each partition.
 
-Spark throws a failed attempt's rows away and runs the task again, so what leaves is exact without any effort:
-the only use of a queue on Spark that is exactly-once for free.
+Spark discards the rows of a failed attempt and runs the task again, so every row counts exactly once.
 
-1. One queue per task attempt, opened and drained inside the iterator (see :mod:`drainq.spark.queue_of_task`).
-2. Results leave after the drain; ``ready()`` may hand out rows earlier, to keep a task's memory bounded.
-   No result leaves a task that had items without a handler, unless they were asked for as a count.
-3. The iterator that feeds us may be filled by another thread; only the thread that iterates touches the task.
+1. Each task attempt opens and drains one queue inside its iterator (see :mod:`drainq.spark.queue_of_task`).
+2. A task returns its results after the drain. ``ready()`` may return rows earlier, to bound the task's memory.
+   A task with items without a handler fails, unless ``unrouted="count"``.
+3. Another thread may fill the input iterator. Only the iterating thread uses the task's context.
 
 Source: SkyWalking's ``MetricsAggregateWorker`` (L1), here a combiner in front of the shuffle.
 """
@@ -45,32 +44,32 @@ def aggregate(
     stats: bool | Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
     unrouted: str | Unrouted = Unrouted.FAIL,
 ) -> DataFrame:
-    """Run each partition through handlers on a batch queue; return what the handlers made of it.
+    """Send each partition through a batch queue to handlers, and return the rows of their ``result()``.
 
     Args:
         df: the input.
         make_handlers: ``make_handlers(info) -> {type: handler}``, called once per task attempt.
-        schema: of the rows that ``result()`` gives, as Spark takes it.
-        columns: the columns that are read; None: all.
-        rows: ``"tuples"``: an input item is a tuple in column order, and ``result()`` gives tuples; ``"records"``: both
-            are dictionaries; ``"arrow"``: both are ``pyarrow.RecordBatch``.
-        items: called once per task attempt; what it returns turns a list of tuples, or a record batch, into the items
-            that are queued. None: the tuples, or the batch.
-        dispatch_key: maps an item to the key of its handler; None: its exact type.
-        threads: drain threads; None: as many as the task has processors (``spark.task.cpus``).
-        capacity: items that wait in the queue before the task does.
-        len_of: says for how many items one counts, in ``capacity`` and in the queue's counters; None: for one.
-        merge: column -> ``"sum"``, ``"max"`` or ``"min"``; the partial results are merged by all other columns, in
-            Spark. None: the partial results as they are.
-        stats: ``stats(queue_stats, handlers) -> rows``, more rows of the schema at the end of a task. True: the result
-            has one more column, ``queue_stats``, and a row for each task in which all others are null: the counts of
-            the task's queue as JSON.
-        unrouted: ``"fail"``: an item that has no handler fails the task, and the error names its type and how many
-            there were; ``"count"``: such items are missing in the result, and ``queue_stats`` counts them.
+        schema: of the rows of ``result()``, in any form that Spark accepts.
+        columns: the columns to read; None reads all.
+        rows: the form of an input item and of a row of ``result()``. ``"tuples"``: tuples in column order.
+            ``"records"``: dictionaries. ``"arrow"``: ``pyarrow.RecordBatch``.
+        items: called once per task attempt. Returns a function that turns a list of tuples, or a record batch, into
+            the items to queue. None queues the tuples, or the batch.
+        dispatch_key: maps an item to the key of its handler; None takes its exact type.
+        threads: drain threads; None takes the task's processors (``spark.task.cpus``).
+        capacity: items in the queue before the task waits.
+        len_of: returns the weight of an item in ``capacity`` and in the queue's counters; None is 1.
+        merge: column -> ``"sum"``, ``"max"`` or ``"min"``. Spark merges the partial results by all other columns.
+            None returns the partial results.
+        stats: ``stats(queue_stats, handlers) -> rows``, which returns more rows of the schema at the end of a task.
+            True adds a column ``queue_stats``, and a row for each task with the counts of its queue as JSON. The other
+            columns of this row are null.
+        unrouted: ``"fail"``: an item without a handler fails the task, with an error that names the types and their
+            numbers. ``"count"``: such items are missing in the result, and ``queue_stats`` counts them.
     Returns:
         A lazy DataFrame.
     Raises:
-        ValueError: ``rows``, ``merge`` or ``unrouted`` is unknown; ``stats=True`` with ``merge`` or Arrow rows.
+        ValueError: ``rows``, ``merge`` or ``unrouted`` is unknown, or ``stats=True`` with ``merge`` or Arrow rows.
 
     Example:
         >>> class Count:
@@ -113,13 +112,13 @@ def partition_fn(
     unrouted: str | Unrouted = Unrouted.FAIL,
     info: TaskInfo | None = None,
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The same for ``rdd.mapPartitions``: returns the function to map with.
+    """Return a function for ``rdd.mapPartitions`` that does the same as :func:`aggregate`.
 
     Args:
-        rows: ``"tuples"``: the partition's elements are the items, whatever they are; ``"arrow"``: they are record
+        rows: ``"tuples"``: the partition's elements, of any type, are the items. ``"arrow"``: the elements are record
             batches.
         make_handlers, items, dispatch_key, threads, capacity, len_of, stats, unrouted: as in :func:`aggregate`.
-        info: which task attempt this is, to run the function without Spark; None: Spark knows.
+        info: the task attempt, to run the function without Spark; None asks Spark.
 
     Example:
         >>> rdd.mapPartitions(partition_fn(make_handlers)).collect()  # doctest: +SKIP
@@ -132,7 +131,7 @@ def partition_fn(
 
 
 def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
-    """Merge partial results in Spark: ``merge`` columns by their function, by all the others.
+    """Group partial results by the columns not in ``merge``, and merge the others by their functions, in Spark.
 
     Raises:
         ValueError: an unknown column or function.
@@ -151,7 +150,7 @@ def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
 
 
 def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> Iterator[Any]:
-    """One task attempt."""
+    """Run one task attempt."""
     check_version(spec.version)
     info = info or task_info()
     handlers = dict(spec.make_handlers(info))

@@ -1,7 +1,7 @@
-"""Cuts Spark's record batches into the batches that a writer gets.
+"""The batcher of a sink: cuts Spark's record batches into the batches for writers.
 
-Lists of tuples or records are joined over record batches, so each batch but the last is full, or has lingered. Arrow's
-are slices of Spark's own: nothing is copied, and nothing joined.
+A list of tuples or records may span several record batches: each but the last is full, or has lingered. An Arrow batch
+is a slice of one of Spark's batches, without a copy.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ def count(batch: Any) -> int:
 
 
 class Batcher:
-    """Hands batches to a task's window.
+    """Puts batches into a task's window.
 
-    1. A row is in exactly one batch: a batch is cut off the waiting rows under the lock.
-    2. A batch is handed on without the lock, and only into a place that was taken before the batch was cut off.
+    1. A row is in exactly one batch, because a batch is cut off the waiting rows under the lock.
+    2. A place in the window is taken before the batch is cut off. The batch is put there without the lock.
     3. The timer does not wait for a place: if all writers are busy, a batch that is not full waits for more rows.
-       After :meth:`finish` and :meth:`stop` it hands on nothing.
+       After :meth:`finish` and :meth:`stop` the timer puts nothing.
 
     Args:
         limits: rows and bytes of a batch, seconds to linger.
-        window: takes the batches.
+        window: receives the batches.
     """
 
     def __init__(self, limits: Settings, window: Window) -> None:
@@ -41,7 +41,7 @@ class Batcher:
         self._lingering = Repeat(self._hand_on_what_lingered)
 
     def add(self, batch: Any) -> None:
-        """Take a record batch; hand on what is full."""
+        """Add a record batch, and put the full batches into the window."""
         self._size = self._size_for(batch)
         if self._limits.rows is Rows.ARROW:
             for start in range(0, batch.num_rows, self._size):
@@ -57,12 +57,12 @@ class Batcher:
             self._lingering.wake_after(self._limits.linger)
 
     def finish(self) -> None:
-        """Hand on the rest."""
+        """Put the remaining rows into the window."""
         self.stop()
         self._hand_on(1)
 
     def stop(self) -> None:
-        """Let the timer hand on nothing any more."""
+        """Stop the timer."""
         self._lingering.stop()
 
     def _size_for(self, batch: Any) -> int:
@@ -73,7 +73,7 @@ class Batcher:
         return max(1, min(most, fitting))
 
     def _hand_on(self, least: int, *, wait: bool = True) -> bool:
-        """Hand on batches while ``least`` rows wait and there is a place; whether there was a batch."""
+        """Put batches while ``least`` rows wait and the window has room. Return whether there was a batch."""
         handed_on = False
         while len(self._rows) >= least:
             if not self._window.take(wait=wait):

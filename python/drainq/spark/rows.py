@@ -1,6 +1,6 @@
-"""What a task's rows are made of: tuples, dictionaries or Arrow batches; and the way from Arrow to them.
+"""The forms of a task's rows: tuples, dictionaries or Arrow batches.
 
-Spark hands a task Arrow record batches. One conversion, here, makes the form that a handler or a writer asked for.
+Spark passes Arrow record batches to a task. The one conversion to the form of a handler or a writer is here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from drainq.spark.checks import member
 
 
 class Rows(enum.Enum):
-    """What a task's items are made of."""
+    """The form of a task's rows."""
 
     TUPLES = "tuples"
     RECORDS = "records"
@@ -41,7 +41,7 @@ class Rows(enum.Enum):
 
 
 def rows_of(value: str | Rows) -> Rows:
-    """Return what the argument ``rows`` asks for.
+    """Return the form for the argument ``rows``.
 
     Raises:
         ValueError: there is no such form.

@@ -1,10 +1,10 @@
-"""Bring drainq to executors that do not have it: an archive of what is installed here, dependencies included.
+"""The archive that brings the installed drainq, with its dependencies, to executors that lack it.
 
-A wheel given to Spark as a Python file is ignored without a word, and Python cannot load a native module from a zip
-file. So two files travel: an archive, which Spark unpacks on each executor, and a tiny package named ``drainq`` that
-Spark puts on the path; imported, it puts the unpacked archive there, and is replaced by the drainq that lies in it.
+Spark silently ignores a wheel that is passed as a Python file, and Python cannot load a native module from a zip file.
+So two files are sent: an archive, which Spark unpacks on each executor, and a tiny package ``drainq``, which Spark puts
+on the path. When it is imported, it puts the unpacked archive on the path, and the drainq in the archive replaces it.
 
-An image or a virtual environment with drainq in it is the better way for a cluster that is used every day.
+For a cluster that is used every day, an image or a virtual environment with drainq is better.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import drainq
 
 
 def ship(spark: Any) -> None:
-    """Make drainq importable in this session's tasks, in the version that is installed here.
+    """Make drainq importable in this session's tasks, in the version installed here.
 
     Works on a running session, classic or Connect. The executors need the same Python version, processor and operating
     system as this machine.
@@ -66,9 +66,9 @@ def ship(spark: Any) -> None:
 
 
 def archive(path: str | Path) -> Path:
-    """Write drainq and what it depends on, as they are installed here, into a zip file.
+    """Write the installed drainq and its dependencies into a zip file.
 
-    For a session that is still to be started, and for ``spark-submit``: set ``spark.archives`` to ``FILE#drainq`` and
+    For ``spark-submit``, or a session that is not started yet, set ``spark.archives`` to ``FILE#drainq`` and
     ``spark.executorEnv.PYTHONPATH`` to ``./drainq``.
 
     Args:
@@ -87,8 +87,8 @@ def archive(path: str | Path) -> Path:
 
 
 def _dependencies() -> list[str]:
-    """The modules that drainq needs on every platform, without extras."""
-    from importlib import metadata  # it is slow to import, and few call this
+    """Return the modules that drainq needs on every platform, without extras."""
+    from importlib import metadata  # slow to import, and rarely needed
 
     needed = []
     try:
@@ -104,7 +104,7 @@ def _dependencies() -> list[str]:
 
 
 def _files(module: str) -> Iterator[tuple[Path, str]]:
-    """The files of a top-level module, with their names in the archive."""
+    """Yield the files of a top-level module, with their names in the archive."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise DrainqError(f"drainq needs {module}, which is not installed here: pip install {module}")

@@ -1,14 +1,14 @@
-"""Write a DataFrame's rows to something slow, from inside the tasks, with an account of each row.
+"""The sink: writes a DataFrame's rows to something slow, from inside the tasks, and accounts for each row.
 
-A loop that writes while Spark waits wastes both. A pool of threads by hand is as fast as what is here, and has no
-retries, does not find the row that a batch fails on, and returns no account. What `sink` promises:
+A plain loop in a task writes one batch at a time. A pool of threads is as fast as `sink`, but it does not retry, does
+not find the row that makes a batch fail, and returns no account. `sink` promises:
 
 1. It is an action: Spark runs it once, now. A lazy result would be computed again by each sort, limit and count.
-2. Each row of a task that ends well is written, skipped or parked, and counted as that: ``read = rows + dropped +
+2. If a task succeeds, each row was written, skipped or parked, and counted as such: ``read = rows + dropped +
    parked``. If the account of a task does not add up, the task fails.
-3. At least once: a task that fails, or whose executor dies, runs again and writes its rows again; a task that Spark
-   kills writes on for some seconds. Give the writes a key, and they are exact.
-4. A failure ends its task: what is queued is not written, the writers are closed, and Spark tries the task again.
+3. Rows are written at least once: a task that fails, or whose executor dies, runs again and writes its rows again, and
+   a task that Spark kills continues for some seconds. Writes under a key are exact.
+4. A failure ends its task: queued batches are not written, the writers are closed, and Spark tries the task again.
 
 The work of one task is in :mod:`drainq.spark.sink_task`.
 """
@@ -38,16 +38,16 @@ _BACKOFF = Backoff(0.1, 5.0)
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What became of one partition's rows, in the attempt that Spark kept.
+    """The account of one partition's rows, from the attempt that Spark kept.
 
     Args:
         partition: its number.
-        rows: how many were written.
-        batches: calls of ``write`` that returned.
-        retries: calls of ``write`` that repeated one that had raised.
+        rows: rows written.
+        batches: successful calls of ``write``.
+        retries: calls of ``write`` that repeated a failed call.
         errors: rows that could not be written even alone: ``dropped + parked``.
-        dropped: of these, the rows that were skipped.
-        parked: of these, the rows that are in the delayed queue now.
+        dropped: the errors that were skipped.
+        parked: the errors that are now in the delayed queue.
         seconds: from the task's first row to the last writer's end.
     """
 
@@ -63,11 +63,11 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class SinkReport:
-    """What became of all rows; the counts are the sums over the partitions.
+    """The account of all rows. The counts are sums over the partitions.
 
     Args:
         rows, batches, retries, errors, dropped, parked: see :class:`PartitionReport`.
-        seconds: the time of all tasks together; tasks that ran at the same time both count.
+        seconds: the sum of the times of all tasks, which may run at the same time.
         partitions: one report each, by number.
     """
 
@@ -114,40 +114,40 @@ def sink(
     delayed: Callable[[], Any] | None = None,
     close_timeout: Seconds = 5.0,
 ) -> SinkReport:
-    """Write all rows of a DataFrame through writers of yours, several at a time in each task. An action.
+    """Write all rows of a DataFrame by your writers, several at a time in each task. An action.
 
     Args:
         df: the rows.
-        make_writer: ``make_writer(info)`` returns an object with ``write(batch)`` and, if it likes, ``close()``. It is
-            called at most once for each thread of a task attempt, on that thread, and so is all that it returns: a
-            writer is never called by two threads. ``info`` is a :class:`TaskInfo`.
+        make_writer: ``make_writer(info)`` returns an object with ``write(batch)`` and, optionally, ``close()``. Each
+            thread of a task attempt makes its own writer, and no other thread calls it. ``info`` is a
+            :class:`TaskInfo`.
         threads: writers of a task.
-        rows: what a batch is: a list of ``"tuples"`` in column order, a list of ``"records"`` (dictionaries), or
+        rows: the form of a batch: a list of ``"tuples"`` in column order, a list of ``"records"`` (dictionaries), or
             ``"arrow"``, one ``pyarrow.RecordBatch``.
-        columns: the columns to write; None: all.
-        max_in_flight: batches that are being written or wait for a writer, in a task; then the task waits. None: three
-            for each thread.
-        max_batch_rows: rows in a batch, at most.
-        max_batch_bytes: bytes in a batch, about: by the mean size of a row in Arrow's memory. None: no limit.
-        linger: seconds that a batch which is not full waits for more rows.
-        retries: how often a batch whose ``write`` raised is tried again before it counts as failed.
+        columns: the columns to write; None writes all.
+        max_in_flight: batches of a task that are being written or wait for a writer. With more, the task waits. None
+            is three for each thread.
+        max_batch_rows: the most rows in a batch.
+        max_batch_bytes: about the most bytes in a batch, by the mean size of a row in Arrow's memory. None is no limit.
+        linger: seconds for which a batch that is not full waits for more rows.
+        retries: how often a failed ``write`` is repeated before the batch counts as failed.
         backoff: the pauses between tries, in seconds.
-        on_error: what becomes of a batch that failed. ``"fail"``: the task fails with the writer's exception.
-            ``"skip"`` and ``"park"``: the batch is halved and halved again until the rows that fail alone are found;
-            the others are written, these are counted as ``dropped``, or offered to ``delayed``. A callable is asked
-            for each such row, ``on_error(row, exception)``, and answers with one of these words; it is called by the
-            writers' threads. None: ``"park"`` if there is a ``delayed``, else ``"fail"``.
-        delayed: a function without arguments that opens the :class:`drainq.delayed.DelayedQueue` which takes the rows
-            that cannot be written. It runs in the task, at the first such row. A message's payload is ``{"row": ...,
-            "error": text}``, and ``drainq.delivery.payload.unpack`` makes the row of it again, with its types; its key
-            is made from the row, so a repeated task parks a row once.
-        close_timeout: seconds that a task which fails waits for its writers to end.
+        on_error: the action for a batch that failed. ``"fail"``: the task fails with the writer's exception.
+            ``"skip"`` and ``"park"``: the batch is halved repeatedly until the rows that fail alone are found. The
+            other rows are written. The failing rows are counted as ``dropped``, or offered to ``delayed``. A callable
+            ``on_error(row, exception)`` returns one of these words for each such row, on the writer's thread. None is
+            ``"park"`` with ``delayed``, and else ``"fail"``.
+        delayed: a function without arguments that opens the :class:`drainq.delayed.DelayedQueue` for the rows that
+            cannot be written. A task calls it at its first such row. A message's payload is ``{"row": ..., "error":
+            text}``, from which ``drainq.delivery.payload.unpack`` restores the row with its types. Its key is derived
+            from the row, so a repeated task parks a row once.
+        close_timeout: seconds for which a failed task waits for its writers.
     Returns:
-        The account, of the attempts that Spark kept.
+        The account of the attempts that Spark kept.
     Raises:
-        TypeError: ``make_writer``, ``on_error`` or ``delayed`` cannot be called, or ``backoff`` is none.
+        TypeError: ``make_writer``, ``on_error`` or ``delayed`` cannot be called, or ``backoff`` is no ``Backoff``.
         ValueError: a number is out of range, ``columns`` is no list, or ``on_error="park"`` without ``delayed``.
-        pyspark.errors.PySparkException: a task failed; the text shows the writer's exception and its line.
+        pyspark.errors.PySparkException: a task failed. The text shows the writer's exception and its line.
 
     Example:
         >>> class Store:
@@ -160,7 +160,7 @@ def sink(
         >>> sink(df, Store, threads=8).rows  # doctest: +SKIP
         1000000
 
-    Source: the window of requests in flight and the error record by record are those of Kafka Connect's sink tasks.
+    Source: Kafka Connect's sink tasks, which also limit the requests in flight and report errors record by record.
     """
     check_callable("make_writer", make_writer, "info")
     threads = whole("threads", threads, 1)
@@ -188,7 +188,7 @@ def sink(
     def write(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        from drainq.spark.sink_task import SinkTask  # what a delivery needs is loaded in tasks alone
+        from drainq.spark.sink_task import SinkTask  # a delivery's modules are loaded only in tasks
 
         counts = SinkTask(settings, replace(task_info(), write_id=write_id)).run(batches)
         yield pa.RecordBatch.from_pylist([{field.name: counts[field.name] for field in fields(PartitionReport)}])

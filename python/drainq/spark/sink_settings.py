@@ -1,4 +1,4 @@
-"""The arguments of ``sink``, checked, as they travel to the executors."""
+"""The checked settings of a sink, which are sent to the executors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.version import installed
 
 Decide: TypeAlias = "Callable[[Any, Exception], Any]"
-"""A function of the user's that answers for a row and its exception with a member of :class:`OnError`, or its word."""
+"""A user's function of a row and its exception. Returns a member of :class:`OnError`, or its value."""
 
 
 class OnError(enum.Enum):
-    """What becomes of rows that cannot be written."""
+    """The action for rows that cannot be written."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -27,11 +27,11 @@ class OnError(enum.Enum):
 
 
 def on_error_of(value: Any, delayed: Any) -> OnError | Decide:
-    """Return what the arguments ``on_error`` and ``delayed`` of a sink ask for.
+    """Check the arguments ``on_error`` and ``delayed`` of a sink. Return the action.
 
     Raises:
         TypeError: one of them cannot be called.
-        ValueError: there is no such word, or nothing to park in.
+        ValueError: the word is unknown, or ``"park"`` has no ``delayed``.
     """
     if delayed is not None:
         check_callable("delayed", delayed)
@@ -53,7 +53,7 @@ MakeWriter = Callable[[TaskInfo], Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of ``sink``, checked; they travel to the executors."""
+    """The checked arguments of ``sink``."""
 
     make_writer: MakeWriter
     threads: int

@@ -1,14 +1,14 @@
-"""One task of a sink: batches go to writers, each on a thread of its own, within a window.
+"""One task of a sink: passes batches through a window to writers, each on its own thread.
 
     rows -> Batcher -> Window -> one Writer on each thread -> the user's writer
 
 # Invariants
 
 1. A writer is made, called and closed by one thread.
-2. At most ``max_in_flight`` batches are taken and not done.
-3. ``read = rows + dropped + parked`` when a task ends well: each row is in one place of a writer's counts.
-4. After a failure, or when Spark wants no more rows, no further batch is written; the writers are closed by their own
-   threads if they end within ``close_timeout``.
+2. At most ``max_in_flight`` batches wait for a writer or are being written.
+3. ``read = rows + dropped + parked`` when a task succeeds: each row is in one of a writer's counts.
+4. After a failure, or when Spark wants no more rows, no further batch is written. Each thread closes its own writer if
+   it ends within ``close_timeout``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from drainq.threads import start_thread
 
 
 class SinkTask:
-    """The rows of one task attempt, from Spark's iterator to the writers' end.
+    """One task attempt, from Spark's iterator to the end of the writers.
 
     Args:
-        settings: what the user asked for.
-        info: which task attempt this is.
+        settings: of the sink.
+        info: the task attempt.
     """
 
     def __init__(self, settings: Settings, info: TaskInfo) -> None:
@@ -42,14 +42,14 @@ class SinkTask:
         self._writers = [Writer(settings, info, self._window, self._parking) for _ in range(settings.threads)]
 
     def run(self, batches: Iterable[Any]) -> dict[str, Any]:
-        """Write everything.
+        """Write all rows.
 
         Args:
             batches: record batches.
         Returns:
             The fields of a ``PartitionReport``.
         Raises:
-            BaseException: what a writer raised; what the iterator raised.
+            BaseException: the error of a writer or of the iterator.
             DrainqError: the account does not add up.
         """
         started = time.monotonic()
@@ -74,7 +74,7 @@ class SinkTask:
         return {"partition": self._info.partition, **counts, "seconds": time.monotonic() - started}
 
     def _hand_on(self, batches: Iterable[Any]) -> int:
-        """Hand all rows to the writers; return how many."""
+        """Pass all rows to the writers. Return their number."""
         read, batcher = 0, Batcher(self._settings, self._window)
         try:
             for batch in batches:

@@ -1,4 +1,4 @@
-"""The batches of a sink's task on their way to its writers."""
+"""The window of a sink's task: the batches between Spark's iterator and the writers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Window:
-    """Hands batches from the task to its writers; at most ``most`` are taken in and not done.
+    """Passes batches from the task to its writers. At most ``most`` wait or are being written.
 
     Args:
-        writers: how many threads :meth:`leave` in the end.
+        writers: the number of threads, each of which calls :meth:`leave` at its end.
         most: batches that wait or are being written.
     """
 
@@ -24,7 +24,7 @@ class Window:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is handed out any more."""
+        """Whether no batch is given to a writer any more."""
         return self._closed
 
     @property
@@ -33,7 +33,7 @@ class Window:
         return self._failures[0] if self._failures else None
 
     def take(self, *, wait: bool = True) -> bool:
-        """Take a place for a batch; False if the window is closed or, unless waiting, full."""
+        """Reserve a place for a batch. Return False if the window is closed, or full and ``wait`` is False."""
         with self._changed:
             if wait:
                 self._changed.wait_for(lambda: self._closed or self._free)
@@ -42,7 +42,7 @@ class Window:
             return taken
 
     def put(self, batch: Any) -> None:
-        """Hand a batch to a writer; one without rows gives its place back."""
+        """Put a batch into the reserved place. An empty batch frees the place."""
         with self._changed:
             if batch:
                 self._waiting.append(batch)
@@ -51,25 +51,25 @@ class Window:
             self._changed.notify_all()
 
     def next(self) -> Any | None:
-        """Wait for a batch; None if there will be none."""
+        """Wait for a batch. Return None if there will be no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting or self._finished)
             return None if self._closed or not self._waiting else self._waiting.popleft()
 
     def done(self) -> None:
-        """Give back the place of a batch that was written."""
+        """Free the place of a batch that was written."""
         with self._changed:
             self._free += 1
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Let the writers end when nothing waits any more."""
+        """Let the writers end when no batch waits any more."""
         with self._changed:
             self._finished = True
             self._changed.notify_all()
 
     def close(self, failure: BaseException | None = None) -> None:
-        """Hand out nothing any more; ``failure``: why."""
+        """Give no more batches to writers. ``failure``: the reason."""
         with self._changed:
             self._closed = True
             if failure is not None:
@@ -77,18 +77,18 @@ class Window:
             self._changed.notify_all()
 
     def leave(self) -> None:
-        """Tell that a writer has ended."""
+        """Count a writer that has ended."""
         with self._changed:
             self._writers -= 1
             self._changed.notify_all()
 
     def wait_for_writers(self, timeout: float) -> None:
-        """Wait until all writers have ended, but not longer than ``timeout`` seconds once the window is closed."""
+        """Wait until all writers have ended, or until ``timeout`` seconds after the window was closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or not self._writers)
             self._changed.wait_for(lambda: not self._writers, timeout)
 
     def pause(self, seconds: float) -> None:
-        """Wait, but not longer than until the window is closed."""
+        """Wait some seconds, or until the window is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed, seconds)

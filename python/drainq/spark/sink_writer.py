@@ -1,8 +1,9 @@
-"""One writer of a sink's task, on a thread of its own: it tries again, halves, skips and parks.
+"""A writer of a sink's task: writes batches, retries, halves failing batches, and skips or parks rows.
 
-1. A batch whose ``write`` raised is tried ``retries`` times more, as a whole. Then it is halved; a half is tried once.
-2. A row that fails alone goes the way that ``on_error`` says.
-3. While the window is closed nothing is written.
+1. A batch whose ``write`` raised is repeated whole, up to ``retries`` times. Then it is halved, and each half is tried
+   once.
+2. ``on_error`` decides about a row that fails alone.
+3. Nothing is written after the window was closed.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from drainq.spark.worker_resource import Once
 
 
 class Parking:
-    """The delayed queue of a task.
+    """The delayed queue of a task, for rows that cannot be written.
 
-    1. The key is made from the row, so a task that runs again parks a row once.
-    2. ``drainq.delivery.payload.unpack`` gives the row back with its types: JSON alone knows no bytes and no Decimal.
-    3. The function runs once in a task (see :class:`drainq.spark.worker_resource.Once`).
+    1. The key is derived from the row, so a task that runs again parks a row once.
+    2. ``drainq.delivery.payload.unpack`` restores the row with its types, also bytes and Decimal, which JSON lacks.
+    3. A task calls ``open`` once (see :class:`drainq.spark.worker_resource.Once`).
 
     Args:
-        open: opens the queue; None: there is none, and :meth:`park` must not be called.
+        open: opens the queue; None if there is no queue. Then :meth:`park` must not be called.
     """
 
     def __init__(self, open: Callable[[], Any] | None) -> None:
         self._queue: Once[Any] | None = None if open is None else Once(open)
 
     def park(self, row: Any, error: str) -> None:
-        """Store a row with the reason why.
+        """Store a row with its error.
 
         Raises:
             ValueError: there is no queue.
-            TypeError: the row holds a value that cannot be kept.
+            TypeError: the row contains a value that cannot be stored.
         """
         if self._queue is None:
             raise ValueError("'park' needs delayed=, a function that opens a DelayedQueue; got delayed=None")
@@ -63,12 +64,12 @@ log = logging.getLogger("drainq")
 
 
 class Writer:
-    """Writes batches by a writer of the user's, which :meth:`run` makes, calls and closes.
+    """Writes batches by a user's writer, which :meth:`run` makes, calls and closes.
 
     Args:
         settings, info: of the task.
-        window: gives the batches; closed by the first failure.
-        parking: takes rows that cannot be written.
+        window: the source of batches. The first failure closes it.
+        parking: stores rows that cannot be written.
     """
 
     def __init__(self, settings: Settings, info: TaskInfo, window: Window, parking: Parking) -> None:
@@ -77,7 +78,7 @@ class Writer:
         self._rows = self._batches = self._retries = self._dropped = self._parked = 0
 
     def run(self) -> None:
-        """Write until there is nothing more to write."""
+        """Write batches until the window has no more."""
         try:
             while (batch := self._window.next()) is not None:
                 self._deliver(batch)
@@ -93,7 +94,7 @@ class Writer:
         self._window.leave()
 
     def counts(self) -> dict[str, int]:
-        """Return the counts of a ``PartitionReport``, of this writer's rows."""
+        """Return the counts of a ``PartitionReport`` for this writer's rows."""
         return {
             "rows": self._rows,
             "batches": self._batches,
@@ -140,7 +141,7 @@ class Writer:
         return error
 
     def _write(self, batch: Any) -> Exception | None:
-        """Write rows; return what that raised."""
+        """Write rows. Return the exception of ``write``, or None."""
         try:
             check_answer("write", self._theirs.write(batch))
         except Exception as error:

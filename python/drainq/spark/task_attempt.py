@@ -1,4 +1,4 @@
-"""Which task attempt this is."""
+"""The task attempt of the calling thread."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class TaskInfo:
     """One attempt of one task.
 
     Args:
-        stage, partition: numbers that Spark gave.
+        stage, partition: Spark's numbers.
         attempt: 0 for the first try of this partition, 1 for the next.
-        task_attempt_id: no other attempt of the application has this number.
-        cpus: processors that Spark counts for the task (``spark.task.cpus``).
-        write_id: names one call of :func:`drainq.spark.sink`, in all its tasks and their attempts; None elsewhere.
+        task_attempt_id: unique within the application.
+        cpus: the processors of the task (``spark.task.cpus``).
+        write_id: the same in all task attempts of one call of :func:`drainq.spark.sink`; None elsewhere.
         query_id, batch_id: the streaming query and its batch, if the task belongs to one.
     """
 
@@ -29,10 +29,10 @@ class TaskInfo:
 
 
 def task_info() -> TaskInfo:
-    """The task attempt that the calling thread runs. Ask in the task's own thread: others see no task, or the next.
+    """Return the task attempt of the calling thread. Call this in the task's own thread.
 
     Raises:
-        RuntimeError: not inside a task.
+        RuntimeError: this thread runs no task.
     """
     from pyspark import TaskContext
 

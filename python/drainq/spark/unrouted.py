@@ -1,8 +1,7 @@
-"""Items in a task that no handler takes: an error, unless they were asked for as a count.
+"""Items of a task without a handler: an error, or a count.
 
-A queue that runs for months logs and counts such items. A task computes a result: if rows are missing in it, it is
-wrong, and a worker's log is hardly ever read. So the task fails, and its error, which reaches the driver, names the
-types.
+A queue that runs for months logs and counts such items. But a task computes a result, which is wrong if rows are
+missing, and few people read a worker's log. So the task fails. The driver gets the error, which names the types.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ _MOST_NAMED = 5
 
 
 class Unrouted(enum.Enum):
-    """What becomes of items that have no handler."""
+    """The action for items without a handler."""
 
     FAIL = "fail"
     COUNT = "count"
 
 
 def unrouted_of(value: str | Unrouted) -> Unrouted:
-    """Return what the argument ``unrouted`` asks for.
+    """Return the action for the argument ``unrouted``.
 
     Raises:
         ValueError: there is no such word.
@@ -35,18 +34,18 @@ def unrouted_of(value: str | Unrouted) -> Unrouted:
 
 
 class UnroutedItems(DrainqError):
-    """A task had items that no handler takes; its result would have been wrong without a word."""
+    """A task had items without a handler, so its result would have been wrong."""
 
 
 def check_routed(stats: BatchQueueStats, handlers: Iterable[Any] | None = None) -> None:
-    """Raise if items of a queue found no handler.
+    """Raise an error if a queue had items without a handler.
 
     Args:
         stats: of a queue that is shut down.
-        handlers: the keys that have one, for the message; None: not known.
+        handlers: the keys with a handler, for the message; None if they are unknown.
 
     Raises:
-        UnroutedItems: the message names each type or dispatch key, how many there were, and what to do.
+        UnroutedItems: the message names the types or dispatch keys, their numbers, and the remedies.
     """
     if not stats.unrouted:
         return

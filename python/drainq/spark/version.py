@@ -1,4 +1,4 @@
-"""Whether driver and executors run the same drainq: what travels between them is made of its classes."""
+"""The check that driver and executors have the same drainq, because they exchange its objects."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class VersionMismatch(DrainqError):
 
 
 def check_version(drivers: str) -> None:
-    """Raise if this process has another version; called in a task.
+    """Raise an error if this process has another version. Tasks call this.
 
     Args:
-        drivers: the version that the driver has.
+        drivers: the driver's version.
     Raises:
-        VersionMismatch: it names both versions and the ways out.
+        VersionMismatch: the message names both versions and the remedies.
     """
     if drivers != installed:
         raise VersionMismatch(

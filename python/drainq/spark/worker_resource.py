@@ -1,14 +1,14 @@
-"""What a worker process keeps from task to task: connections and pools, nothing that belongs to a task.
+"""Worker resources: connections and pools that a worker process keeps from task to task.
 
-Spark uses a Python process for many tasks and ends it without a word a minute after the last: no ``atexit`` runs, no
-signal comes. So a resource closes by itself before that.
+Spark uses a Python process for many tasks, and kills it a minute after the last one without ``atexit`` or a catchable
+signal. So an idle resource closes by itself before.
 
 # Invariants
 
-1. There is one resource for a key in a process, and all who ask at the same time share it.
-2. ``factory``, ``check`` and ``close`` run under no lock; a factory that raises leaves nothing behind.
-3. A resource is closed once: when nothing has used it for ``idle_close`` seconds, or when ``check`` refuses it; never
-   while it has a user.
+1. A process has one resource for a key, shared by all users at the same time.
+2. ``factory``, ``check`` and ``close`` run under no lock. A factory that raises leaves no resource.
+3. A resource is closed once: after ``idle_close`` seconds without a user, or after ``check`` refused it and its last
+   user has left.
 4. A forked child has none of its parent's resources, and does not close them.
 """
 
@@ -33,9 +33,9 @@ T = TypeVar("T")
 class Once(Generic[T]):
     """Makes a value at the first :meth:`get`.
 
-    1. ``make`` is run by one thread at a time, and never again once it has returned.
-    2. What it raises goes to its caller alone; a thread that waited tries itself.
-    3. A ``make`` that asks for its own value is refused, for it would wait for itself.
+    1. One thread at a time runs ``make``, and never again once it has returned.
+    2. An exception of ``make`` goes to its caller alone. A thread that waited then tries itself.
+    3. A ``make`` that calls ``get`` is refused, because it would wait for itself.
 
     Example:
         >>> once = Once(list)
@@ -50,7 +50,7 @@ class Once(Generic[T]):
         self._made: list[T] = []
 
     def get(self) -> T:
-        """Return the value; make it, or wait for it, if it is not there.
+        """Return the value. If there is none, make it or wait for it.
 
         Raises:
             RuntimeError: called by ``make``.
@@ -72,7 +72,7 @@ class Once(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """The value, if it is there."""
+        """The value, or None before it is made."""
         return self._made[0] if self._made else None
 
     def _end(self, made: list[T]) -> None:
@@ -88,7 +88,7 @@ Key: TypeAlias = "str | bytes | int | tuple[Key, ...]"
 
 
 class _Kept(Generic[R]):
-    """A resource, how many use it, and the alarm that closes it."""
+    """A resource, the number of its users, and the alarm that closes it."""
 
     def __init__(self, factory: Callable[[], R], close: Callable[[R], object] | None) -> None:
         self.resource = Once(factory)
@@ -98,7 +98,7 @@ class _Kept(Generic[R]):
         self.alarm: Alarm | None = None
 
     def end(self) -> None:
-        """Close it; what that raises is logged."""
+        """Close the resource, and log an exception."""
         resource = self.resource.made
         if resource is None or self.close is None or self.process != os.getpid():
             return
@@ -109,7 +109,7 @@ class _Kept(Generic[R]):
 
 
 class _Resources:
-    """All of this process."""
+    """The resources of this process."""
 
     def __init__(self) -> None:
         self._renew()
@@ -124,7 +124,7 @@ class _Resources:
         self._renew()
 
     def take(self, key: Key, factory: Callable[[], Any], close: Callable[[Any], object] | None) -> _Kept[Any]:
-        """The resource of a key, with one user more; it may still have to be made."""
+        """Add a user to the resource of a key, which may not be made yet."""
         with self.lock:
             kept = self.kept.get(key)
             if kept is None:
@@ -136,7 +136,7 @@ class _Resources:
             return kept
 
     def give_back(self, key: Key, kept: _Kept[Any], idle_close: float) -> None:
-        """One user less; the last one sets the alarm, or ends what is not to be used any more."""
+        """Remove a user. The last user sets the alarm, or closes a retired resource."""
         with self.lock:
             kept.users -= 1
             last = kept.users == 0
@@ -149,7 +149,7 @@ class _Resources:
             kept.end()
 
     def retire(self, key: Key, kept: _Kept[Any]) -> None:
-        """Take it out of the registry; its last user ends it."""
+        """Remove a resource from the registry. Its last user closes it."""
         with self.lock:
             if self.kept.get(key) is kept:
                 del self.kept[key]
@@ -174,21 +174,21 @@ def worker_resource(
     idle_close: Seconds = 30.0,
     check: Callable[[R], object] | None = None,
 ) -> Iterator[R]:
-    """Use a resource that the worker process keeps from task to task; a context manager around it.
+    """Use a resource that the worker process keeps from task to task: a context manager.
 
     Args:
-        key: names it in this process: a string, bytes, a number, or a tuple of these. The same key from two threads is
-            the same resource; a connection that only one thread may use has the thread in its key.
-        factory: makes it, when there is none; not None.
-        close: ends it, on a thread of drainq's; None: nothing is to be done.
+        key: names the resource in this process: a string, bytes, a number, or a tuple of these. Threads with the same
+            key share it, so the key of a connection for one thread contains the thread.
+        factory: makes the resource, if there is none. It must not return None.
+        close: closes the resource, on one of drainq's threads.
         idle_close: seconds without a user after which it is closed. Spark ends an idle worker after 60.
-        check: ``check(resource)`` is called before a resource is used again; a false answer, or an exception, has it
-            closed and a new one made.
+        check: ``check(resource)`` is called before a resource is used again. If it returns a false value or raises,
+            the resource is closed and a new one is made.
     Raises:
         TypeError: ``key`` is of another type; ``factory`` returned None; ``factory``, ``close`` or
             ``check`` cannot be called.
         ValueError: ``idle_close`` is negative or not finite.
-        BaseException: what ``factory`` raised; the next caller tries again.
+        BaseException: the error of ``factory``. The next caller tries again.
 
     Example:
         >>> import sqlite3
@@ -230,7 +230,7 @@ def _taken(
     check: Callable[[Any], object] | None,
     idle_close: float,
 ) -> _Kept[Any]:
-    """A resource that is good, with this caller among its users."""
+    """Take a checked resource, with this caller among its users."""
     while True:
         kept = _resources.take(key, factory, close)
         try:

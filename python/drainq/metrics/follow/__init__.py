@@ -1,11 +1,11 @@
-"""Following: ``drainq metrics --follow``, for logs that are still being written or still arrive.
+"""The room of ``drainq metrics --follow``: counts logs that still grow, or still arrive.
 
 | module | what it does |
 | --- | --- |
-| ``run`` | follows until the end; the door |
-| ``directory`` | which files of a directory are finished and not yet counted |
-| ``tail`` | what was appended to a file, across its rotation |
-| ``counted`` | how much of each file is counted: rows beside the metrics, in the same transaction |
-| ``rounds`` | one round: read, add up, write, in one transaction |
-| ``file_stream`` | on Spark: the streaming query that loads what is found finished |
+| ``run`` | the door: follows until a signal |
+| ``directory`` | finds the files of a directory that are finished and not yet counted |
+| ``tail`` | finds the lines that were appended to a file, across its rotation |
+| ``counted`` | the table of counted bytes, written in the same transaction as the metrics |
+| ``rounds`` | one round: reads, aggregates and writes, in one transaction |
+| ``file_stream`` | on Spark, the streaming query that loads finished files |
 """

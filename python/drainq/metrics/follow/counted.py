@@ -1,10 +1,10 @@
-"""How much of each followed file is counted: rows of the table ``followed``.
+"""The table ``followed``: the number of counted bytes and lines of each followed file.
 
-1. A row is written in the transaction of the metrics that it is about: after a crash it says exactly what is counted.
-2. A file is known by its directory and inode, so it stays known when it is renamed; and by the digest of its first
-   bytes, for inodes are used again.
-3. Of two commands that follow one file, only one can count a byte: a row is only replaced if it still says what this
-   command read or wrote last.
+1. A row is written in the transaction of its metrics, so it is right after a crash too.
+2. Directory and inode identify a file, so a renamed file stays known. The digest of its first bytes does too, because
+   inodes are reused.
+3. If two commands follow one file, only one of them can count a byte: a command replaces a row only if the row is as
+   the command last read or wrote it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from drainq.metrics.errors import UserError
 from drainq.metrics.tables import FOLLOWED, SOURCES
 from drainq.sql import Database, Upsert
 
-HEAD = 1024  # bytes at the beginning of a file that tell it from another with the same inode
-GONE = "-"  # instead of a digest: the file went away before it was counted to its end
+HEAD = 1024  # bytes at the beginning that distinguish a file from another with the same inode
+GONE = "-"  # instead of a digest: the file vanished before it was counted to its end
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A row: a file, and how much of it is counted.
+    """A row of the table.
 
     Args:
-        directory: where it lies, as an absolute path. inode: of the file, in decimal.
-        name: in the directory, when it was last seen.
-        bytes: how many from the beginning are counted. changed: when it was last written to, in nanoseconds.
+        directory: of the file, as an absolute path. inode: of the file, in decimal.
+        name: its last known name in the directory.
+        bytes: the number of counted bytes, from the beginning. changed: when it was last written to, in nanoseconds.
         lines, parsed, bad: counts of these bytes.
-        head: SHA-256 of the first bytes, ``HEAD`` of those that are counted, or fewer.
-        sha256: of the whole uncompressed content, once the file is counted to its end; before, empty.
+        head: SHA-256 of the first ``HEAD`` counted bytes, or fewer.
+        sha256: of the uncompressed content, once the file is counted to its end; empty before.
     """
 
     directory: str
@@ -49,16 +49,16 @@ class Counted:
 
 
 def head_of(file: BinaryIO, length: int) -> str:
-    """The digest of the first of ``length`` counted bytes; empty if none are counted, or the file has fewer."""
+    """Return the digest of the first ``HEAD`` of ``length`` bytes, or "" for no bytes or if the file has fewer."""
     first = os.pread(file.fileno(), min(HEAD, length), 0)
     return hashlib.sha256(first).hexdigest() if first and len(first) == min(HEAD, length) else ""
 
 
 class Memory:
-    """The rows of one directory.
+    """The rows of one directory, kept in memory.
 
     Args:
-        database: is read once. directory: an absolute path.
+        database: read once. directory: an absolute path.
     """
 
     def __init__(self, database: Database, directory: str) -> None:
@@ -70,14 +70,14 @@ class Memory:
         return iter(list(self._rows.values()))
 
     def of(self, inode: int) -> Counted | None:
-        """The row of a file."""
+        """Return the row of a file."""
         return self._rows.get(str(inode))
 
     def write(self, rows: Iterable[Counted]) -> None:
         """Write rows, inside the caller's transaction.
 
         Raises:
-            UserError: another command has counted something of these files meanwhile.
+            UserError: another command has counted a part of these files meanwhile.
         """
         rows = list(rows)
         for row in rows:
@@ -103,10 +103,10 @@ def _rows(database: Database, directory: str, inode: str | None = None) -> Itera
 
 
 def check_not_followed(database: Database, path: str) -> None:
-    """Refuse a log of which a part was counted as it was followed.
+    """Refuse a log that was followed and is not yet counted to its end.
 
     Raises:
-        UserError: with what to do instead.
+        UserError: the message names the command to use instead.
     """
     directory, inode = os.path.realpath(os.path.dirname(path)), str(os.stat(path).st_ino)
     for row in _rows(database, directory, inode):
@@ -120,7 +120,7 @@ def check_not_followed(database: Database, path: str) -> None:
 
 
 def counted_beginning(file: BinaryIO, database: Database) -> tuple[int, int, int, int]:
-    """Bytes, lines, parsed and bad lines of the longest beginning of a file that was loaded as a log; or zeros."""
+    """Find the longest beginning of a file that was loaded as a log. Return its bytes, lines, parsed and bad lines."""
     quote = database.dialect.quote
     loaded = {
         (lines, sha256): (lines, parsed, bad)

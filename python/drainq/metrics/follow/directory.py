@@ -1,10 +1,9 @@
-"""Which files of a directory are finished, and not yet counted.
+"""The followed directory: finds files that are finished and not yet counted.
 
-1. A file is finished if it has not changed for some seconds and its last line has a line end. That does not
-   prove that its writer has closed it: so finished files should be *moved* into the directory.
-2. A file that changed after it was counted is left out: most likely it grew, and then it was not finished.
-3. Whatever is not counted, though it is there, is named once, with the reason; and as long as it stays so it is in
-   ``uncounted``.
+1. A file is finished if it has not changed for some seconds and its last line has a line end. This does not prove that
+   its writer has closed it, so finished files should be *moved* into the directory.
+2. A file that changed after it was counted is left out, because it was probably not finished.
+3. Each file that is left out is reported once, with the reason, and stays in ``uncounted``.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from drainq.metrics.log_files import Source, find
 
 MOST_FILES = 1000  # of one round
 MOST_BYTES = 1 << 30  # of one round, unless one file has more
-HIDDEN = (".", "_")  # names that begin so are of files that are not finished
+HIDDEN = (".", "_")  # the first characters of names of unfinished files
 
 
 class Directory:
-    """A directory that is followed.
+    """A followed directory.
 
     Args:
-        path: of the directory. memory: what of its files is counted.
-        settled: seconds for which a file has not changed once it is finished.
+        path: of the directory. memory: the counted bytes of its files.
+        settled: seconds without a change after which a file is finished.
         say: called with a sentence for the user.
     """
 
@@ -39,7 +38,7 @@ class Directory:
         self.waiting = 0
 
     def finished(self, now: float) -> list[Source]:
-        """Files to count, the oldest first; ``waiting`` is how many others may be finished soon.
+        """Return the files to count, the oldest first. Set ``waiting`` to the number of files that changed recently.
 
         Args:
             now: seconds since the epoch.
@@ -78,7 +77,7 @@ class Directory:
         self._tell(name, reason)
 
     def _wanted(self, name: str, now: float, young: Mapping[str, int]) -> Source | None:
-        """The file, if it is to be counted now; ``young``: the sizes of files that were too young before."""
+        """Return the file if it can be counted now. ``young``: the sizes of the files that waited before."""
         path = os.path.join(self.path, name)
         status = os.stat(path)
         size, changed = status.st_size, status.st_mtime_ns
@@ -105,14 +104,14 @@ class Directory:
         return source
 
     def _tell(self, name: str, sentence: str) -> None:
-        """Say something about a file, unless it was the last that was said about it."""
+        """Report a sentence about a file, unless it was the last sentence about this file."""
         if self._said.get(name) != sentence:
             self._said[name] = sentence
             self._say(sentence)
 
 
 def changed_after(path: str, counted: Counted) -> str:
-    """The sentence about a file that is not as it was counted."""
+    """Return the sentence about a file that changed after it was counted."""
     return (
         f"{path!r} changed after it was counted, when it had {counted.bytes:,} bytes; what is new in it is not "
         "counted: move only finished files into the directory, or follow the file itself"
@@ -131,7 +130,7 @@ def _ends_a_line(path: str) -> bool:
 
 
 def _first_of(sources: list[Source]) -> list[Source]:
-    """As many as one round takes."""
+    """Return the sources for one round."""
     taken, held = 0, 0
     for source in sources[:MOST_FILES]:
         held += source.size

@@ -1,12 +1,12 @@
-"""On Spark, the files that are found finished go through a streaming query: it plans a batch for each announcement.
+"""The streaming query that loads finished files on Spark, one batch for each announcement.
 
-An announcement is a small file with the names of finished files. It is written under a hidden name and renamed, so the
-query's source never sees half of one, and no name of a log has to be one that Spark's file source can read.
+An announcement is a small file with the names of finished files. It is written under a hidden name and then renamed, so
+the query never reads half of one. Spark's file source reads announcements alone, so a log may have any name.
 
-1. What the query has begun and not committed it does again after a crash, from its checkpoint. The files of that batch
-   are known by their content in the database, so a batch whose transaction was committed changes nothing.
-2. The directory and the database say what is to be counted; the checkpoint may be deleted at any time.
-3. A batch is loaded in a thread of Spark's gateway, while the thread that announced waits for it.
+1. After a crash the query repeats an uncommitted batch from its checkpoint. The database knows its files by content, so
+   a batch whose transaction was committed changes nothing.
+2. The directory and the database decide which files to count, so the checkpoint may be deleted at any time.
+3. A batch is loaded in a thread of Spark's gateway. The thread that announced it waits.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _KEPT_BATCHES = "10"  # of which the checkpoint has notes
 
 
 class FileStream:
-    """The streaming query; a context manager that stops it.
+    """The streaming query. A context manager that stops it.
 
     Args:
         context: Spark.
         directory: for announcements and the checkpoint.
-        load: is called with the files of a batch.
+        load: called with the files of a batch.
     """
 
     def __init__(self, context: SparkContext, directory: Path, load: Callable[[list[Source]], None]) -> None:
@@ -67,10 +67,10 @@ class FileStream:
         self._query: Any = writer.queryName("drainq-follow").start()
 
     def take(self, sources: Sequence[Source]) -> None:
-        """Announce files, and wait until they are loaded; without files: until what was begun earlier is.
+        """Announce files and wait until they are loaded. With no files, wait for the files announced before.
 
         Raises:
-            BaseException: what loading them raised. JobFailed: the query ended.
+            BaseException: the error of ``load``. JobFailed: the query ended.
         """
         if sources:
             lines = [json.dumps([source.path, source.size, source.changed]) for source in sources]
@@ -108,7 +108,7 @@ class FileStream:
 
 
 def _announced(line: str) -> Source | None:
-    """The file of an announcement, if it is as it was announced; else the directory will be asked again."""
+    """Return the file of an announcement, or None if it changed since; the next round finds it again."""
     path, size, changed = json.loads(line)
     try:
         source = find(0, path)

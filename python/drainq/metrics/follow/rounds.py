@@ -1,8 +1,8 @@
-"""One round of following: what is new is read, added up, and written in one transaction.
+"""One round of following: reads and aggregates new lines, and writes the groups in one transaction.
 
 1. The metrics, the ``sources`` rows of files that are counted to their end, and the ``followed`` rows are one
-   transaction: after a crash all of a round is there, or nothing of it. After Ctrl-C the counts here say the same.
-2. A content that was loaded before, under whatever name, is only noted in ``followed``.
+   transaction: after a crash a round is complete or absent. After Ctrl-C the counts here agree with the database.
+2. A content that was loaded before, under any name, is only entered in ``followed``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ RANKED_EVERY = 60.0  # seconds between two rankings, which read a whole table
 
 
 class Rounds:
-    """Counts what is new.
+    """Counts new files and lines, round by round.
 
     Args:
-        database: with its tables. memory: what is counted.
-        path: that is followed. top: how many endpoints to rank.
-        spools: the directory in which tasks put their files; None: the one for temporary files.
-        clock: seconds, for the stages and between two rankings.
+        database: with its tables. memory: the counted bytes of the files.
+        path: the followed path. top: how many endpoints to rank.
+        spools: the directory for the tasks' files; None is the one for temporary files.
+        clock: seconds, for the stages and the time between two rankings.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Rounds:
         self._load(runs, work, (), counts, lambda: [each.after(of) for each, of in zip(grown, counts)], appended=True)
 
     def end(self) -> None:
-        """Rank the endpoints, if that was not done since the last round."""
+        """Rank the endpoints, and finish the outcome."""
         if self._total.lines:
             with self._database.transaction():
                 self.outcome.written["top_endpoints"] = rank(self._database, self._top)
@@ -172,7 +172,7 @@ class Rounds:
             self._add(outcome)
 
     def _enter(self, rows: Iterable[Counted]) -> None:
-        """Note those that are now counted to their end as logs that were loaded."""
+        """Enter the files that are now counted to their end as loaded logs."""
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         ended = [
             (row.sha256, os.path.join(row.directory, row.name), row.lines, row.parsed, row.bad, now)

@@ -1,10 +1,10 @@
-"""Following: round after round, what is new is counted, until a signal ends it.
+"""Following: counts new files or lines, round after round, until a signal ends it.
 
-A directory is followed by Spark, or by threads; a file always by threads, for what is appended to one file in a few
-seconds is less than one task's work.
+A directory is followed by Spark or by threads. A file is always followed by threads, because the lines of a few seconds
+are less than one task's work.
 
-1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so the end, however it comes, breaks nothing.
-2. A round that fails because a file changed meanwhile is begun again; anything else ends the following.
+1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so it can end at any moment.
+2. A round that fails because a file changed is repeated. Any other error ends the following.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 
 class Ended(Protocol):
-    """Says when the following ends."""
+    """Decides when the following ends."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait, at most so long; whether it is to end."""
+        """Wait, at most ``seconds``. Return True to end."""
 
 
 class Ending:
-    """Waits for SIGTERM; a context manager, for the main thread.
+    """Waits for SIGTERM. A context manager for the main thread.
 
-    The handler only puts into a queue that a signal handler may put into, whatever lock the thread holds.
+    The handler only puts into a queue that is safe in a signal handler, whatever lock the thread holds.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Ending:
         self._before: Any = None
 
     def wait(self, seconds: float) -> bool:
-        """Wait, at most so long; whether the signal came."""
+        """Wait, at most ``seconds``. Return whether the signal came."""
         with contextlib.suppress(queue.Empty):
             self._ended = self._ended or self._asked.get(timeout=seconds)
         return self._ended
@@ -69,7 +69,7 @@ class Ending:
 
 DEFAULT_EVERY = 2.0
 DEFAULT_SETTLED = 10.0
-_GRACE = 1.0  # seconds in which a signal may follow on the end of Java that the same signal caused
+_GRACE = 1.0  # seconds to wait for a signal that has already ended Java
 
 
 def follow(
@@ -91,20 +91,20 @@ def follow(
     context: SparkContext | None = None,
     now: Callable[[], float] = time.time,
 ) -> Followed:
-    """Count what comes into a directory, or what is appended to a file, until ``ended`` says so.
+    """Count files that are moved into a directory, or lines that are appended to a file, until ``ended`` returns True.
 
     Args:
-        path: a directory into which finished logs are moved, or a log. It is a directory if it is one now.
-        ended: is asked between two rounds.
+        path: a directory into which finished logs are moved, or a log, which need not exist yet.
+        ended: waited for between two rounds.
         database, out, master, heap, use_archive, top, progress, context: as for :func:`drainq.metrics.job.run`.
-        engine: ``"spark"`` or ``"local"``; None: Spark for a directory. A file is followed by ``"local"`` alone.
-        every: seconds between two looks.
-        max_bad: percent of the lines of what is followed that may be bad without a complaint.
-        settled: seconds for which a file has not changed once it is finished, or done with after its rotation.
+        engine: ``"spark"`` or ``"local"``. None is Spark for a directory. A file is always followed by ``"local"``.
+        every: seconds between two rounds.
+        max_bad: percent of the lines that may be bad without a complaint.
+        settled: seconds without a change after which a file is finished, or a rotated file has ended.
         say: called with a sentence about each file that is not counted.
         now: seconds since the epoch.
     Raises:
-        UserError, DatabaseError, JobFailed: the message says what is wrong; what was counted before stays counted.
+        UserError, DatabaseError, JobFailed: the message names the reason. Earlier rounds stay counted.
     """
     is_directory = os.path.isdir(path)
     if engine not in (None, "local", "spark") or (engine == "spark" and not is_directory):
@@ -124,7 +124,7 @@ def follow(
         if is_directory and engine != "local" and context is None:
             settings = settings_for(master, directory, heap)
             launch = stack.enter_context(Launch(settings, directory / "spark.log", use_archive=use_archive))
-            stack.enter_context(quiet_py4j())  # its threads too, when the signal that ends this ends Java first
+            stack.enter_context(quiet_py4j())  # SIGTERM may end Java first, and then Py4J's threads log errors
         from drainq.metrics.follow.rounds import Rounds
         from drainq.metrics.report import write_report
 
@@ -155,7 +155,7 @@ def follow(
 def _until_ended(
     made: Generator[str, None, None], ended: Ended, every: float, progress: Progress, path: str, rounds: Rounds
 ) -> None:
-    """Ask for one round after the other, until ``ended`` says so."""
+    """Run one round after the other, until ``ended`` returns True."""
     while True:
         try:
             waiting = next(made)
@@ -180,7 +180,7 @@ def _directory_rounds(
     out: Path,
     uncounted: dict[str, str],
 ) -> Generator[str, None, None]:
-    """Rounds over the finished files of a directory."""
+    """Count the finished files of a directory, a round for each ``next``."""
     from drainq.metrics.engine import InThreads, OnSpark
     from drainq.metrics.follow.directory import Directory
     from drainq.metrics.follow.file_stream import FileStream
@@ -216,7 +216,7 @@ def _file_rounds(
     now: Callable[[], float],
     uncounted: dict[str, str],
 ) -> Generator[str, None, None]:
-    """Rounds over what is appended to a file."""
+    """Count the lines that were appended to a file, a round for each ``next``."""
     from drainq.metrics.engine import InThreads
     from drainq.metrics.follow.tail import Tail
 

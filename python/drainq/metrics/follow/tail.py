@@ -1,14 +1,14 @@
-"""What was appended to a file: a tail that misses no line when the file is rotated.
+"""The tail of a followed file: finds appended lines, and misses none when the file is rotated.
 
-1. A byte is handed out once. The offset up to which a file is counted is a row, in the transaction of the metrics.
-2. What is handed out ends with a line end; the rest of a line waits for it. Only a file that was rotated away and then
-   stayed as it is for some seconds is counted to its end without one.
-3. After a rotation both files are read: a server goes on writing to the old one until it opens the new one.
-   It is done with the old one once the new one has lines.
-4. A file is the one that it was if it has the same inode and the same first bytes. If these are others, or fewer, it
-   was truncated, or the inode is used again: it is counted from its beginning.
-5. A file that is rotated away and counted to its end is noted as a log that was loaded, by its content: so it is
-   not counted again under its new name. One that was made and rotated away between two looks is counted too.
+1. A byte is counted once: the number of counted bytes is a row, written in the transaction of the metrics.
+2. Only whole lines are counted. A last line without a line end is counted once the file was rotated away and has not
+   changed for some seconds.
+3. After a rotation both files are read, because a server writes to the old file until it opens the new one. The old
+   file has ended once the new one has lines.
+4. A file with the same inode and the same first bytes is the same file. If its first bytes differ, or it is shorter, it
+   was truncated or its inode was reused, and it is counted from its beginning.
+5. A file that is rotated away and counted to its end is entered as a loaded log, by its content, so it is not counted
+   again under its new name. A file that was made and rotated away between two rounds is counted too.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from drainq.metrics.log_files import GZIP
 from drainq.metrics.outcome import LogCounts
 
 MOST = 64 << 20  # bytes of one file in one round, unless a line has more
-TASK = 8 << 20  # bytes that one thread gets
+TASK = 8 << 20  # bytes for one thread
 PIECE = 2 << 20  # bytes that are parsed at once
 
 
 @dataclass(frozen=True)
 class Appended:
-    """Whole lines of a file; what a task reads.
+    """Whole lines of a file, for one task.
 
     Args:
-        source: the place of the file in its round. begin: where they are, in bytes. data: the lines.
+        source: the file's place in the round. begin: the lines' place in the file, in bytes. data: the lines.
     """
 
     source: int
@@ -43,18 +43,18 @@ class Appended:
     data: bytes
 
     def pieces(self) -> Iterator[bytes]:
-        """The lines, some at a time."""
+        """Yield the lines, in pieces of whole lines."""
         for begin, end in _cuts(self.data, PIECE):
             yield self.data[begin:end]
 
 
 @dataclass(frozen=True)
 class Grown:
-    """A file with what is to be counted of it in this round.
+    """A file and its new lines of this round.
 
     Args:
-        path: of the file. counted: its row before. data: whole lines, or nothing.
-        changed: when it was last written to. head, sha256: as in the row afterwards.
+        path: of the file. counted: its row before the round. data: whole lines, or nothing.
+        changed, head, sha256: the new values of the row.
     """
 
     path: str
@@ -65,12 +65,12 @@ class Grown:
     sha256: str
 
     def tasks(self, source: int) -> list[tuple[Appended, ...]]:
-        """The lines, cut for several threads."""
+        """Cut the lines into tasks for several threads."""
         begin = self.counted.bytes
         return [(Appended(source, begin + start, self.data[start:end]),) for start, end in _cuts(self.data, TASK)]
 
     def after(self, counts: LogCounts) -> Counted:
-        """The row once the lines are counted."""
+        """Return the row of the file after the round."""
         row = self.counted
         return dataclasses.replace(
             row, name=os.path.basename(self.path), bytes=row.bytes + len(self.data), changed=self.changed,
@@ -81,7 +81,7 @@ class Grown:
 
 @dataclass
 class _Open:
-    """A file that is read. ``quiet``: since when it has been rotated away and unchanged; None: it was not rotated."""
+    """An open file. ``quiet``: the time since which it is rotated away and unchanged; None if it was not rotated."""
 
     file: BinaryIO
     path: str
@@ -90,13 +90,13 @@ class _Open:
 
 
 class Tail:
-    """A file that is followed, through its rotations.
+    """A followed file, with its rotations.
 
     Args:
-        path: of the file; it need not be there yet.
-        memory: what of the files in its directory is counted.
-        beginning: of a file that was never followed: the bytes and lines that were loaded as a log.
-        settled: seconds for which a file that was rotated away has not changed once it is counted to its end.
+        path: of the file, which need not exist yet.
+        memory: the counted bytes of the files in its directory.
+        beginning: returns the bytes and lines of a file that were loaded as a log.
+        settled: seconds without a change after which a rotated file is counted to its end.
         say: called with a sentence for the user.
     """
 
@@ -116,10 +116,10 @@ class Tail:
         self._reopen()
 
     def look(self, now: float) -> list[Grown]:
-        """The files that have something to count.
+        """Return the files with new lines.
 
         Args:
-            now: seconds, of a clock that does not jump.
+            now: seconds of a clock that does not jump.
         Raises:
             UserError: the file cannot be read.
         """
@@ -131,7 +131,7 @@ class Tail:
         return found
 
     def keep(self) -> None:
-        """Go on from what was counted: the rows that ``look`` led to are written."""
+        """Continue after the new rows, which the caller has written."""
         self._lost.clear()
         for each in list(self._open):
             row = self._memory.of(int(each.counted.inode))
@@ -147,7 +147,7 @@ class Tail:
             each.file.close()
 
     def _reopen(self) -> None:
-        """Find the files again that were not counted to their end when the last command ended."""
+        """Find the files that the last command did not count to their end."""
         try:
             current = os.stat(self.path).st_ino
         except OSError:
@@ -174,7 +174,7 @@ class Tail:
         self._open_unseen(current)
 
     def _open_unseen(self, current: int) -> None:
-        """Open files that were made and rotated away since the last look: newer than all that is counted."""
+        """Open files that were made and rotated away since the last round. They are newer than every counted file."""
         name = os.path.basename(self.path)
         rows = [*(row for row in self._memory if _is_of(row.name, name)), *(each.counted for each in self._open)]
         known = {current, *(int(row.inode) for row in rows)}
@@ -193,7 +193,7 @@ class Tail:
             self._open.append(_Open(file, entry.path, self._row_of(file), quiet=float("inf")))
 
     def _open_current(self, now: float) -> None:
-        """Open the file that has the path now, if it is another one than before."""
+        """Open the file that has the path now, if it is another file than before."""
         try:
             status = os.stat(self.path)
             last = next((each for each in self._open if each.quiet is None), None)
@@ -222,7 +222,7 @@ class Tail:
                 self._open_unseen(status.st_ino)
 
     def _row_of(self, file: BinaryIO) -> Counted:
-        """How much of a file is counted."""
+        """Return the row of a file, or a new one."""
         inode, name = os.fstat(file.fileno()).st_ino, os.path.basename(self.path)
         row = self._memory.of(inode)
         if row is not None and head_of(file, row.bytes) == row.head:
@@ -238,7 +238,7 @@ class Tail:
         )
 
     def _read(self, each: _Open, now: float) -> Grown | None:
-        """What is new in a file; None: nothing."""
+        """Return the new lines of a file, or None if there are none."""
         status = os.fstat(each.file.fileno())
         if status.st_size < each.counted.bytes or head_of(each.file, each.counted.bytes) != each.counted.head:
             self._truncated(each.counted)
@@ -247,7 +247,7 @@ class Tail:
         position = each.counted.bytes
         after = os.fstat(each.file.fileno())
         if after.st_size < position + len(data) or head_of(each.file, position) != each.counted.head:
-            return None  # truncated while it was read; the next look starts anew
+            return None  # truncated during the reading; the next round starts again
         ended = False
         if each.quiet is not None and not data:
             if each.quiet == float("inf"):
@@ -263,7 +263,7 @@ class Tail:
         return Grown(each.path, each.counted, data, status.st_mtime_ns, head_of(each.file, end), sha256)
 
     def _goes_on(self) -> bool:
-        """Whether the file that has the path now has lines: then the server has left those before it."""
+        """Return whether the current file has lines. Then the server no longer writes to the rotated ones."""
         return any(each.quiet is None and os.fstat(each.file.fileno()).st_size for each in self._open)
 
     def _truncated(self, row: Counted) -> None:
@@ -274,12 +274,12 @@ class Tail:
 
 
 def _is_of(name: str, log: str) -> bool:
-    """Whether a name is that of a log, or of one that was rotated away: ``access.log.1``, ``access.log-20260101``."""
+    """Return whether a name belongs to a log or its rotated files: ``access.log.1``, ``access.log-20260101``."""
     return name == log or name.startswith((f"{log}.", f"{log}-"))
 
 
 def _appended(file: BinaryIO, begin: int, size: int) -> bytes:
-    """Whole lines from a byte on, about ``MOST`` bytes of them."""
+    """Read whole lines from a byte on, about ``MOST`` bytes."""
     data = b""
     while begin + len(data) < size:
         more = os.pread(file.fileno(), min(MOST, size - begin - len(data)), begin + len(data))
@@ -302,7 +302,7 @@ def _digest(file: BinaryIO, length: int) -> str:
 
 
 def _cuts(data: bytes, size: int) -> Iterator[tuple[int, int]]:
-    """Where to cut lines into parts of about a size."""
+    """Cut lines into parts of about ``size`` bytes. Yield the begin and end of each part."""
     begin = 0
     while begin < len(data):
         end = data.find(b"\n", min(begin + size, len(data)) - 1) + 1 or len(data)
