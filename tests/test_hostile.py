@@ -1,0 +1,487 @@
+"""Each public call of the queues, while the Python code that runs inside it calls the same queue again.
+
+Hashes, comparisons, reprs, finalisers, iterators and callbacks *strike*: they make one of the calls that the scene lists,
+and give up the GIL. With ``signals`` a timer's signal handler and the garbage collector strike too, with ``threads`` two
+other threads. ``python -m tests.test_hostile ROOM [signals] [threads]`` plays the table of one room in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import itertools
+import queue as std
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    BufferStrategy,
+    DrainqError,
+    MultiQueue,
+    PartitionPolicy,
+    PartitionSelector,
+    SetQueue,
+    ShutDown,
+    SubQueue,
+    ThreadPolicy,
+)
+from drainq._native import QueueAwaitable
+from tests.shape.project import ROOT
+
+LIMIT, PATIENCE = 100, 20.0
+REFUSED = (std.Empty, std.Full, ShutDown, DrainqError, KeyError, TypeError, asyncio.TimeoutError)
+INHERITED = {"__doc__", "__module__", "__lt__", "__le__", "__gt__", "__ge__", "__ne__", "__weakref__"}
+
+Rows = dict[str, Callable[[Any], object]]
+CALLS: list[Callable[[], object]] = []
+errors: list[str] = []
+struck: set[str] = set()
+_inside, _active, _next = threading.local(), set[int](), itertools.count()
+
+
+def strike(kind: str) -> None:
+    """Makes the next of the scene's calls, unless this is within a strike."""
+    if not CALLS or getattr(_inside, "on", False):
+        return
+    _inside.on = True
+    _active.add(threading.get_ident())
+    struck.add(kind)
+    try:
+        if calls := CALLS[:]:  # read after this thread was marked: see `end_strikes`
+            with contextlib.suppress(*REFUSED):
+                calls[next(_next) % len(calls)]()
+        time.sleep(0)
+    except BaseException:
+        errors.append(traceback.format_exc())
+    finally:
+        _active.discard(threading.get_ident())
+        _inside.on = False
+
+
+def end_strikes() -> None:
+    """Waits until no thread is in a strike; from now on strikes call nothing."""
+    CALLS.clear()
+    until = time.monotonic() + PATIENCE
+    while _active - {threading.get_ident()}:
+        assert time.monotonic() < until, "a strike does not end"
+        time.sleep(0.0002)
+
+
+class Name:
+    """A key or an item."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        strike("hash")
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        strike("eq")
+        return isinstance(other, Name) and self.value == other.value
+
+    def __repr__(self) -> str:
+        strike("repr")
+        return f"Name({self.value!r})"
+
+    def __del__(self) -> None:
+        strike("del")
+
+
+def callback(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The callable, with a strike before and after."""
+
+    def strikes(*args: Any) -> Any:
+        strike("call")
+        try:
+            return call(*args)
+        finally:
+            strike("call")
+
+    return strikes
+
+
+def many(count: int) -> Iterator[Name]:
+    """An iterator that strikes before each item."""
+    for number in range(count):
+        strike("next")
+        yield Name(number)
+
+
+class Batch:
+    """A batch queue, the items that it accepted and those that its handlers had."""
+
+    classes = (BatchQueue, BatchQueueManager)
+    variants: tuple[dict[str, Any], ...] = (
+        {},
+        {"dispatch_key": callback(lambda item: Name(item.value // 3 % 500))},
+        {"partition_selector": callback(lambda item, count: item.value % count)},
+        {"partition_selector": PartitionSelector.by(callback(lambda item: Name(item.value % 5)))},
+        {"len_of": callback(lambda item: 1), "buffer_size": 60},
+        {"buffer_size": 3, "strategy": BufferStrategy.IF_POSSIBLE, "min_idle": 0.0},
+        {"consumer": True},
+        {"balancer": callback(lambda throughput, owners, threads: [(owner + 1) % threads for owner in owners])},
+        {"threads": None, "shared_scheduler": ("hostile", ThreadPolicy.fixed(2))},
+    )
+
+    def __init__(self, make: Callable[..., BatchQueue] = BatchQueue, **settings: Any) -> None:
+        self.accepted: list[int] = []
+        self.handled: list[int] = []
+        self.key: Any = Name(0) if "dispatch_key" in settings else Name
+        settings = {"threads": ThreadPolicy.fixed(2), "partitions": PartitionPolicy.fixed(3), **settings}
+        if settings.pop("consumer", False):
+            settings["consumer"] = callback(self.handle)
+        ends: Any = {"on_error": callback(lambda batch, error: None), "on_drop": callback(lambda reason, count: None)}
+        self.queue: Any = make("scene", BatchQueueConfig(**ends, **settings))
+        self.queue.add_handler(self.key, callback(self.handle))
+        CALLS[:] = [
+            lambda: self.offer(7),
+            lambda: repr((self.queue, self.queue.stats(), self.queue.assignments(), BatchQueueManager.names())),
+            lambda: self.offer(100 + next(_next)),  # a key that is new
+            lambda: self.queue.add_handler(self.key, callback(self.handle)),
+            lambda: self.queue.rebalance(),
+            lambda: self.queue.flush(0),
+        ]
+
+    def handle(self, batch: list[Name]) -> None:
+        self.handled.append(len(batch))
+        if any(item.value == 13 for item in batch):
+            raise ValueError("thirteen")
+
+    def offer(self, value: int) -> None:
+        self.accepted.append(self.queue.offer(Name(value), 0))
+
+    def fill(self) -> None:
+        for number in range(20):
+            self.accepted.append(self.queue.produce(Name(number)))
+
+    def tasks(self) -> None:
+        async def main() -> None:
+            queue = self.queue
+            for number in range(5):
+                calls = [queue.produce_async(Name(number)), queue.offer_async(Name(number), PATIENCE)]
+                self.accepted.extend(await asyncio.gather(*calls))
+            assert await queue.flush_async(PATIENCE)
+            async with queue as entered:
+                assert entered is queue
+            assert await queue.shutdown_async(PATIENCE)
+
+        asyncio.run(main())
+
+    def flush(self) -> None:
+        self.fill()
+        self.queue.rebalance()
+        assert self.queue.flush(PATIENCE)
+
+    def enter(self) -> None:
+        with self.queue as queue:
+            queue.handler(Name, weight=2)(callback(self.handle))
+            self.fill()
+            queue.remove_handler(self.key)
+            queue.add_handler(self.key, callback(self.handle))
+            self.accepted.append(queue.produce_many(many(20)))
+        self.offer(1)
+        assert self.queue.shutdown(PATIENCE)
+
+    def managed(self) -> None:
+        for make in (BatchQueueManager.create, BatchQueueManager.get_or_create):
+            other = Batch(make)
+            other.fill()
+            assert BatchQueueManager.get("scene") is other.queue and BatchQueueManager.names() == ["scene"]
+            assert BatchQueueManager.shutdown("scene", PATIENCE)
+            other.end()
+        BatchQueueManager.shutdown_all(PATIENCE)
+
+    rows: ClassVar[Rows] = {
+        "BatchQueue: produce offer stats assignments __repr__": lambda scene: (scene.fill(), repr(scene.queue.stats())),
+        "BatchQueue: produce_async offer_async flush_async shutdown_async __aenter__ __aexit__": tasks,
+        "BatchQueue: __enter__ __exit__ produce_many shutdown add_handler handler remove_handler": enter,
+        "BatchQueue: flush rebalance": flush,
+        "BatchQueueManager: create get_or_create get names shutdown shutdown_all": managed,
+    }
+
+    def end(self) -> None:
+        end_strikes()
+        assert self.queue.shutdown(PATIENCE)
+        now = self.queue.stats()
+        assert (now.accepted, now.queued, now.abandoned) == (sum(self.accepted), 0, 0), now
+        assert now.accepted == now.handled + now.failed + now.unrouted, now
+        assert now.handled + now.failed == sum(self.handled), now
+
+
+class Multi:
+    """Two sub-queues, what went in, and what came out."""
+
+    classes = (MultiQueue, SubQueue, QueueAwaitable)
+    variants: tuple[dict[str, Any], ...] = ({}, {"selection": "weighted"}, {"selection": "own"}, {"capacity": 3})
+
+    def __init__(self, selection: Any = "priority", capacity: int | None = None) -> None:
+        self.put: list[object] = []
+        self.got: list[object] = []
+        if selection == "own":
+            selection = type("Last", (), {"select": staticmethod(callback(lambda groups: groups[-1][-1]))})()
+        self.queue: MultiQueue[Name] = MultiQueue(selection)
+        self.subs = [self.queue.add_sub_queue(Name(rank), rank, capacity, weight=2) for rank in (1, 2)]
+        first, second = self.subs
+        CALLS[:] = [
+            lambda: self.offer(first, 7),
+            lambda: self.take(),
+            lambda: self.offer(second, 8),
+            lambda: repr((self.queue, first, self.queue.stats(), list(self.queue), list(second))),
+            lambda: (first.disable("strike"), first.enable("strike")),  # type: ignore[func-returns-value]
+            lambda: first.remove_if(lambda item: False),
+            lambda: self.got.extend(self.queue.get_many(100, min_items=0)),
+        ]
+
+    def offer(self, sub: SubQueue[Name], value: int) -> None:
+        sub.put_nowait(Name(value))
+        self.put.append(value)
+
+    def take(self) -> None:
+        self.got.append(self.queue.get_nowait())
+
+    def fill(self) -> None:
+        for sub in self.subs:
+            self.put.extend(range(sub.put_many(many(3), timeout=0)))
+            for number in range(3):
+                with contextlib.suppress(std.Full):
+                    sub.put(Name(number), timeout=0.001)
+                    self.put.append(number)
+
+    def get(self) -> None:
+        self.fill()
+        repr((self.queue.qsize(), self.queue.empty()))
+        self.got.extend(self.queue.get_many(2, timeout=0.001))
+        with contextlib.suppress(std.Empty):
+            self.queue.peek()
+            for call in (self.queue.get, self.queue.get_item):
+                self.got.append(call(timeout=0.001))
+            self.take()
+
+    def keys(self) -> None:
+        for number in range(5):
+            sub = self.queue.add_sub_queue(Name("key"), number)
+            assert self.queue[Name("key")] is self.queue.get_sub_queue(Name("key")) is sub
+            assert Name("key") in self.queue and Name("key") in self.queue.keys() and len(self.queue) == 3
+            assert self.queue.remove_sub_queue(Name("key")) is sub
+
+    def items(self) -> None:
+        self.fill()
+        for sub in self.subs:
+            repr((Name(1) in sub, sub.remove(Name(1)), sub.stats(), sub.qsize(), sub.empty(), sub.full(), sub))
+            sub.remove_if(callback(lambda item: item == Name(2)))
+            sub.disable("row")
+            sub.enable("row")
+            sub.priority, sub.weight, sub.capacity = 5, 7, sub.remaining_capacity() or 1
+        self.subs[0].clear()
+
+    def tasks(self) -> None:
+        async def one(number: int) -> None:
+            queue, sub = self.queue, self.subs[number % 2]
+            calls = (queue.get_async, queue.get_item_async, lambda: queue.get_many_async(2), queue.__anext__)
+            with contextlib.suppress(*REFUSED):
+                await asyncio.wait_for(sub.put_async(Name(number)), 0.01)
+            with contextlib.suppress(*REFUSED):
+                await asyncio.wait_for(calls[number % 4](), 0.01)
+            strike("call")
+
+        async def main() -> None:
+            tasks = [asyncio.ensure_future(one(number)) for number in range(8)]
+            await asyncio.sleep(0)
+            tasks[0].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        asyncio.run(main())
+        for end in ("close", "throw"):
+            with contextlib.suppress(ValueError):
+                getattr(self.queue.get_async(), end)(*[ValueError][: end == "throw"])
+        end_strikes()  # a cancelled call may have been answered in the same moment: the queue's own books count here
+        now = self.queue.stats()
+        self.put[:], self.got[:] = [0] * now.put, [0] * now.got
+
+    def close(self) -> None:
+        self.fill()
+        self.queue.shutdown()
+        with contextlib.suppress(std.Full, ShutDown):
+            self.offer(self.subs[0], 1)
+        MultiQueue[Name]().add_sub_queue(Name(1)).put(Name(2))  # ends with its items
+
+    rows: ClassVar[Rows] = {
+        "MultiQueue: get get_nowait get_item get_many peek stats qsize empty __repr__ __iter__": get,
+        "MultiQueue: add_sub_queue remove_sub_queue get_sub_queue keys __getitem__ __contains__ __len__": keys,
+        "SubQueue: put put_nowait put_many clear remove remove_if enable disable stats qsize empty full remaining_capacity"
+        " __repr__ __contains__ __iter__": items,
+        "MultiQueue: get_async get_item_async get_many_async __aiter__ __anext__": tasks,
+        "SubQueue: put_async": tasks,
+        "QueueAwaitable: __await__ __iter__ __next__ send throw close": tasks,
+        "MultiQueue: shutdown": close,
+    }
+
+    def end(self) -> None:
+        end_strikes()
+        now = self.queue.stats()
+        assert (now.put, now.got) == (len(self.put), len(self.got)), (now, len(self.put), len(self.got))
+        assert now.put == now.got + now.removed + now.depth, now
+        assert now.depth == sum(sub.qsize() for sub in self.subs)
+        assert (now.blocked_getters, now.blocked_putters) == (0, 0)
+        assert len(self.queue.get_many(now.depth, min_items=0) if now.depth else []) == now.depth
+
+
+class Set:
+    """A set queue, what went in, and what came out."""
+
+    classes = (SetQueue,)
+    variants: tuple[dict[str, Any], ...] = (
+        {},
+        {"key": callback(lambda item: Name(item))},
+        {"capacity": 3},
+        {"in_flight": "ack"},
+        {"in_flight": "ttl", "ttl": 1, "clock": SimpleNamespace(now=callback(map(float, itertools.count()).__next__))},
+    )
+
+    def __init__(self, **settings: Any) -> None:
+        self.put: list[int] = []
+        self.got: list[object] = []
+        self.queue: SetQueue[Name] = SetQueue(**settings)
+        CALLS[:] = [
+            lambda: self.put.append(self.queue.put_nowait(Name(7))),
+            lambda: self.got.append(self.queue.get_nowait()),
+            lambda: repr(
+                (self.queue, self.queue.stats(), len(self.queue), list(self.queue), self.queue.knows(Name(1)))
+            ),
+            lambda: self.queue.done([Name(1), Name(7)]),
+            lambda: self.queue._end_poll(self.queue._begin_poll()),
+            lambda: self.got.extend(self.queue.get_many(100)),
+        ]
+
+    def fill(self) -> None:
+        for number in range(3):
+            with contextlib.suppress(std.Full):
+                self.put.append(self.queue.put(Name(number), timeout=0.001))
+        self.put.append(self.queue.put_many(many(2), timeout=0.001))
+
+    def get(self) -> None:
+        self.fill()
+        with contextlib.suppress(std.Empty):
+            self.got.append(self.queue.get(timeout=0.001))
+            self.got.append(self.queue.get_nowait())
+        self.got.extend(self.queue.get_many(1))
+        poll = self.queue._begin_poll()
+        self.queue.done(many(4))
+        assert self.queue._end_poll(poll)
+
+    def show(self) -> None:
+        self.fill()
+        queue = self.queue
+        repr((Name(1) in queue, queue.knows(Name(2)), list(queue), len(queue), queue, queue.stats(), queue.qsize()))
+        repr((queue.empty(), queue.full(), queue.remaining_capacity()))
+        self.got.extend(queue.clear())  # the books count these apart: see `end`
+        queue.shutdown()
+        SetQueue[Name]().put(Name(1))  # ends with its item
+
+    rows: ClassVar[Rows] = {
+        "SetQueue: put put_nowait put_many get get_nowait get_many done": get,
+        "SetQueue: __contains__ knows __iter__ __len__ __repr__ qsize empty full remaining_capacity stats clear shutdown": show,
+    }
+
+    def end(self) -> None:
+        end_strikes()
+        now = self.queue.stats()
+        assert now.put == sum(self.put) == len(self.got) + now.size, (now, sum(self.put), len(self.got))
+        assert now.size == len(self.queue) == len(list(self.queue)) == len(self.queue.get_many(10_000))
+        assert (now.blocked_getters, now.blocked_putters) == (0, 0)
+
+
+ROOMS: dict[str, Any] = {"batch": Batch, "multi": Multi, "set_queue": Set}
+
+
+def methods(kinds: tuple[type, ...]) -> set[str]:
+    """The calls of these classes that work on a queue: neither its construction, nor pickling."""
+    return {
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        for name, member in vars(kind).items()
+        if name not in INHERITED | {"__new__", "__init__", "__reduce__", "__class_getitem__"}
+        and not (name.startswith("_") and not name.startswith("__"))
+        and (callable(member) or isinstance(member, (staticmethod, classmethod)))
+    }
+
+
+def main(room: str, *kinds: str) -> None:
+    """Plays each row of a room's table in each of the room's variants."""
+    over, scene = threading.Event(), ROOMS[room]
+
+    def bother() -> None:
+        while not over.is_set():
+            strike("thread")
+
+    if "threads" in kinds:
+        sys.setswitchinterval(1e-6)
+        for _ in range(2):
+            threading.Thread(target=bother).start()
+    if "signals" in kinds:
+        gc.set_threshold(5, 2, 2)
+
+        def interrupt(*_: object) -> None:
+            cycle: list[Any] = [Name(0)]
+            cycle.append(cycle)
+            strike("signal")
+            if not over.is_set():
+                signal.setitimer(signal.ITIMER_REAL, 2e-4)
+
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 2e-4)
+    for row, play in scene.rows.items():
+        for variant in scene.variants:
+            print(row, variant, flush=True)
+            faulthandler.dump_traceback_later(LIMIT, exit=True)
+            for _ in range(4):
+                made = scene(**variant)
+                play(made)
+                made.end()
+    over.set()
+    faulthandler.cancel_dump_traceback_later()
+    assert not errors, "\n".join(set(errors))
+    print(*sorted(struck))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_method_is_in_the_table(room: str) -> None:
+    named = {
+        f"{kind}.{name}"
+        for row in ROOMS[room].rows
+        for kind, _, names in [row.partition(": ")]
+        for name in names.split()
+    }
+    assert named == methods(ROOMS[room].classes)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("kinds", [(), ("signals",), ("threads",), ("signals", "threads")], ids="+".join)
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_call_hangs_or_crashes_or_loses_an_item(room: str, kinds: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "tests.test_hostile", room, *kinds]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10 * LIMIT)
+    assert run.returncode == 0, f"{run.stdout[-200:]}\n{run.stderr[-6000:]}"
+    assert {"call", "del", "eq", "hash", "next", "repr", *(kind[:-1] for kind in kinds)} <= set(
+        run.stdout.splitlines()[-1].split()
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
