@@ -1,4 +1,4 @@
-"""drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
+"""drainq: a queue between a Python program, or a Spark task, and the slow part behind it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the manager, the statistics, the sources and what handles SIGTERM with the first use of one."""
+    """Load the manager, the statistics, the sources or the SIGTERM handler when it is first used."""
     if name in __all__:
         from drainq import manager, sigterm, sources, statistics
 

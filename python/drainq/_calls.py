@@ -1,7 +1,7 @@
-"""What the native module asks of Python where it is more than one call: logging, error handlers, balancers.
+"""Python functions that the native module calls: logging, error handlers, balancers.
 
-In Python, because it is user code that is looked at and called here, and on a thread that may outlive the program's
-main thread native code must not stand between two such steps (``crates/drainq-py/src/gil.rs``).
+They call user code several times, on threads that may outlive the main thread. Between two such calls there must be no
+native code (``crates/drainq-py/src/gil.rs``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from drainq.callables import check_answer
 from drainq.logger import log as _log
 from drainq.threads import start_thread as _start_thread
 
-# The logger was found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises
-# in there, on the thread of a producer, would leave it locked.
+# ``getLogger`` takes the lock that all of logging shares. A signal handler that raises in there, on the thread of a
+# producer, would leave it locked. So the logger is found once.
 
 
 def log(level: str, message: str, error: BaseException | None = None) -> None:
@@ -25,7 +25,7 @@ def log(level: str, message: str, error: BaseException | None = None) -> None:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether the error is Ctrl-C: a KeyboardInterrupt on the main thread."""
+    """Return whether the error is Ctrl-C: a KeyboardInterrupt on the main thread."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
@@ -35,7 +35,7 @@ def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
 
 
 def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:
-    """Call an error handler; return how many items it put into a durable queue, if it says that it has one."""
+    """Call an error handler. Return the number of items that it put into a durable queue, if it has one."""
     counts = bool(getattr(handler, "dead_letters", False))
     answer = handler(batch, error)
     check_answer("the error handler", answer)

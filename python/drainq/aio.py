@@ -87,12 +87,12 @@ async def in_thread(queue: Any, number: int, name: str, timeout: float | None) -
 
 
 async def entered(queue: Any) -> Any:
-    """What ``async with`` binds."""
+    """Return the queue, for ``async with``."""
     return queue
 
 
 def on_loop(handler: Any, loop: asyncio.AbstractEventLoop | None, number: int) -> Any:
-    """The handler itself; or, if it is ``async def``, a plain function that runs it on the loop and waits for it."""
+    """Return a plain function that runs an ``async def`` handler on the loop and waits, or any other handler itself."""
     if loop is None or not is_async(handler):
         return handler
     return _OnLoop(handler, loop, number)
@@ -136,5 +136,5 @@ def check_loop(loop: object) -> None:
 
 
 def is_here(loop: object) -> bool:
-    """Whether the current thread runs this event loop now."""
+    """Return whether the current thread runs this event loop now."""
     return asyncio._get_running_loop() is loop

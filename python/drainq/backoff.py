@@ -18,13 +18,13 @@ from drainq.clock import Clock, MonotonicClock
 @final
 @dataclass(frozen=True)
 class Backoff:
-    """Delays that grow by a factor up to a maximum, each cut at random so that clients do not march in step.
+    """Delays that grow by a factor up to a maximum, less a random part, so that clients do not retry together.
 
     Args:
         initial: seconds before the first retry; 0 for retries without a pause.
-        maximum: seconds that no delay exceeds.
-        factor: how much longer each delay is than the one before; at least 1.
-        jitter: the largest part of a delay that chance takes away, 0 to 1.
+        maximum: the longest delay in seconds.
+        factor: the ratio of a delay to the delay before; at least 1.
+        jitter: the largest random part that is taken off a delay, 0 to 1.
 
     Raises:
         TypeError, ValueError: a value is no number, or out of range.
@@ -54,18 +54,18 @@ class Backoff:
             raise ValueError(f"jitter must be between 0 and 1, got {self.jitter!r}")
 
     def delay(self, attempt: int, *, chance: Callable[[], float] | None = None) -> float:
-        """Return the seconds to wait after the failed try number ``attempt``, the first being 0.
+        """Return the seconds to wait after a failed try.
 
         Args:
-            attempt: how many tries in a row had failed before this one.
-            chance: gives a number in [0, 1) for the jitter; None is ``random.random``.
+            attempt: the number of failed tries before this one.
+            chance: returns a number in [0, 1) for the jitter; None is ``random.random``.
         """
         try:
             grown = min(self.maximum, self.initial * self.factor**attempt)
         except OverflowError:
             grown = self.maximum if self.initial else 0.0
         if chance is None:
-            import random  # here: ``import drainq`` is to stay cheap
+            import random  # imported late, so that ``import drainq`` stays cheap
 
             chance = random.random
         return grown * (1 - self.jitter * chance())

@@ -1,7 +1,7 @@
-"""Wakes one task of an event loop from any thread; a cancel of the task always reaches it.
+"""Loop signal: wakes one task of an event loop from any thread.
 
-Why not ``asyncio.wait_for`` around an ``asyncio.Event``: on Python 3.10 and 3.11 it swallows a cancel that comes in the
-step of the loop in which the event was set, and the cancelled task goes on and takes items.
+Why not ``asyncio.wait_for`` around an ``asyncio.Event``: on Python 3.10 and 3.11 it swallows a cancel that arrives in
+the same step of the loop as the event. Then the cancelled task continues and takes items.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 
 
 class LoopSignal:
-    """A signal for the task that makes it. A signal that is given while the task does not wait is kept."""
+    """A signal for the task that creates it. The signal is kept if the task does not wait when it is given."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -19,12 +19,12 @@ class LoopSignal:
         self._waiter: asyncio.Future[None] | None = None
 
     def give(self) -> None:
-        """End the wait, or the next one; from any thread, also after the loop was closed."""
+        """End the current wait, or the next one. Any thread may call this, even after the loop was closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._arrive)
 
     def clear(self) -> None:
-        """Forget a signal that was given before."""
+        """Discard a signal that was given before."""
         self._given = False
 
     async def wait(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""``BatchQueueManager``: the queues of a process by name.
+"""``BatchQueueManager``: the batch queues of a process by name.
 
-The registry takes no lock: each change of it is one operation on a dict with numbers as keys, and a name belongs to the
-queue that was entered first of those that run. A fork may come between any two operations.
+The registry takes no lock: each change is one operation on a dict with numbers as keys. A name belongs to the running
+queue that was entered first. A fork may happen between any two operations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INFRASTRUCTURE = (
 
 
 class BatchQueueManager:
-    """The queues of this process by name. All functions are called on the class.
+    """The batch queues of this process by name. All methods are called on the class.
 
     Example:
         >>> from drainq import BatchQueueManager
@@ -57,7 +57,7 @@ class BatchQueueManager:
         Args:
             name, config, handlers, settings: as :class:`BatchQueue`.
         Raises:
-            DuplicateName: there is one that is running.
+            DuplicateName: a running queue has this name.
         """
         name = _text(name)
         if _running(name):
@@ -72,14 +72,14 @@ class BatchQueueManager:
         handlers: Mapping[Any, Any] | None = None,
         **settings: Unpack[_Settings],
     ) -> BatchQueue[Any]:
-        """Return the queue of this name, made if there is none.
+        """Return the queue of this name. Make it if there is none.
 
-        Of two configurations the first one wins; a later one that differs in threads,
-        partitions, buffer size, strategy or times is warned of. Without ``config`` only the ``settings`` are compared.
+        An existing queue keeps its configuration. If ``config`` differs from it in threads, partitions, buffer size,
+        strategy or times, there is a warning. Without ``config`` only the ``settings`` are compared.
 
         Args:
             name, config, settings: as :class:`BatchQueue`.
-            handlers: as :class:`BatchQueue`; a queue that exists gets them, too.
+            handlers: as :class:`BatchQueue`; they are added to an existing queue, too.
         Raises:
             ModeConflict: one configuration has a ``consumer`` and the other has none.
         """
@@ -118,16 +118,16 @@ class BatchQueueManager:
 
     @staticmethod
     def shutdown(name: str, timeout: Any = None, *, missing_ok: bool = False) -> bool:
-        """Shut the queue of this name down and forget it.
+        """Shut down the queue of this name, and remove it from the registry.
 
         Args:
-            name: the queue's.
-            timeout: seconds for it; None: the queue's own setting.
-            missing_ok: True to do nothing if no queue has the name, because it was shut down before, for example.
+            name: of the queue.
+            timeout: seconds; None takes the queue's own setting.
+            missing_ok: True to do nothing if no queue has the name.
         Returns:
-            What its ``shutdown`` returns; True if ``missing_ok`` and there is no such queue.
+            The result of its ``shutdown``, or True if there is no such queue.
         Raises:
-            KeyError: there is no queue of this name, and not ``missing_ok``.
+            KeyError: there is no queue of this name, and ``missing_ok`` is False.
             WouldDeadlock: called from a handler of the queue.
         """
         name, may_miss = _text(name), flag("missing_ok", missing_ok)
@@ -140,21 +140,21 @@ class BatchQueueManager:
                 f"name must be that of a queue that runs, got {name!r}; running are {running!r}; "
                 "missing_ok=True takes a name that has ended"
             )
-        number, queue = found[-1]  # it runs, or its shutdown was interrupted
+        number, queue = found[-1]  # running, or its shutdown was interrupted
         clean = queue.shutdown(timeout)
         _queues.pop(number, None)
         return clean
 
     @staticmethod
     def shutdown_all(timeout: Any = None) -> bool:
-        """Shut all queues down, the first made first, and forget them; then end the shared schedulers.
+        """Shut down all queues, the oldest first, and remove them. Then end the shared schedulers.
 
         Args:
-            timeout: seconds for all of them together; None: each queue's own setting.
+            timeout: seconds for all together; None takes each queue's own setting.
         Returns:
             True if nothing was abandoned.
         Raises:
-            WouldDeadlock: called from a handler of one of them; all go on then.
+            WouldDeadlock: called from a handler of one of the queues. Then all continue.
         """
         entries = list(_queues.items())
         clean = end_queues([queue for _, (_, queue, _) in entries], timeout)
@@ -166,11 +166,11 @@ class BatchQueueManager:
 def _text(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, got {name!r}")
-    return str.__str__(name)  # of a subclass its text
+    return str.__str__(name)  # a plain str of a subclass
 
 
 def _running(name: str) -> tuple[BatchQueue[Any], BatchQueueConfig] | None:
-    """Return the queue that has the name, and forget the queues that have ended."""
+    """Return the queue of a name, and remove the queues that have ended."""
     for number, (_, queue, _) in list(_queues.items()):
         if not queue.running:
             _queues.pop(number, None)
@@ -181,7 +181,7 @@ def _make(name: str, config: BatchQueueConfig, handlers: Mapping[Any, Any] | Non
     queue: BatchQueue[Any] = BatchQueue(name, config, handlers=handlers)
     number = next(_numbers)
     _queues[number] = (name, queue, config)
-    # Another thread may have been quicker, or what ran while the queue was made.
+    # Another thread, or code that ran while the queue was made, may have been quicker.
     found = _running(name)
     if found and found[0] is not queue:
         _queues.pop(number, None)
@@ -195,7 +195,7 @@ def _duplicate(name: str) -> DuplicateName:
 
 
 def _infrastructure(config: BatchQueueConfig) -> tuple[object, ...]:
-    """Return the settings that a queue has once: all but its callables."""
+    """Return the settings except the callables."""
     selector = config.partition_selector
     by_type = isinstance(selector, PartitionSelector) and repr(selector) == "PartitionSelector.type_hash()"
     settings = (getattr(config, name) for name in _INFRASTRUCTURE)

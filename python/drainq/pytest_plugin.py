@@ -1,7 +1,6 @@
-"""The pytest plugin: fixtures for programs that use drainq. pytest loads it by itself wherever drainq is installed.
+"""The pytest plugin: fixtures for programs that use drainq. pytest loads it if drainq is installed.
 
-What the fixtures hand out is in :mod:`drainq.testing`, which works without pytest; it is imported when a test asks for
-a fixture.
+The fixtures return objects of :mod:`drainq.testing`, which works without pytest and is imported by the first fixture.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def manual_clock() -> ManualClock:
-    """A clock that stands still until the test moves it."""
+    """Return a clock that stands still until the test moves it."""
     from drainq.testing import ManualClock
 
     return ManualClock()
@@ -27,7 +26,7 @@ def manual_clock() -> ManualClock:
 
 @pytest.fixture
 def recording_handler() -> RecordingHandler:
-    """A handler that keeps every batch, and raises when the test says so."""
+    """Return a handler that records every batch, and raises errors on request."""
     from drainq.testing import RecordingHandler
 
     return RecordingHandler()
@@ -35,7 +34,7 @@ def recording_handler() -> RecordingHandler:
 
 @pytest.fixture
 def delayed_queue(manual_clock: ManualClock) -> Iterator[DelayedQueue[Any]]:
-    """A delayed queue in memory, on ``manual_clock``: ``manual_clock.advance(60)`` makes a minute pass."""
+    """Open a delayed queue in memory, on ``manual_clock``: ``manual_clock.advance(60)`` makes a minute pass."""
     from drainq.delayed import DelayedQueue
 
     with DelayedQueue.open("memory:", "test", clock=manual_clock) as queue:
@@ -44,16 +43,16 @@ def delayed_queue(manual_clock: ManualClock) -> Iterator[DelayedQueue[Any]]:
 
 @pytest.fixture
 def no_lost_items() -> Iterator[LostItems]:
-    """Fails the test if a batch queue rejected, failed, abandoned, could not route or still holds an item of it.
+    """Fail the test if a batch queue rejected, failed, abandoned, could not route or still holds an item.
 
-    ``no_lost_items.expect(full=2)`` says which losses the test is about. For a whole module or class:
+    ``no_lost_items.expect(full=2)`` allows losses that the test causes. For a whole module or class:
     ``pytestmark = pytest.mark.usefixtures("no_lost_items")``.
     """
     from drainq.testing import LostItems
 
     lost = LostItems()
     yield lost
-    gc.collect()  # a queue that nothing holds any more ends, and is counted
+    gc.collect()  # ends and counts queues that are no longer referenced
     complaint = lost.complaint()
     if complaint:
         pytest.fail(complaint, pytrace=False)

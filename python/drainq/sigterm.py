@@ -1,13 +1,13 @@
-"""SIGTERM as an orderly end: the signal ends the main thread's ``with`` blocks, and so closes what they hold.
+"""SIGTERM as an orderly end (a graceful shutdown): the signal ends the main thread's ``with`` blocks.
 
-By default SIGTERM ends a process at once, and with it the items that wait in its memory.
+By default SIGTERM ends a process at once, and the items in its memory are lost.
 
 # Invariants
 
-1. A handler that something else installed stays.
-2. The signal raises once. The handler puts the default back first, so a second signal ends the process at once.
-3. Where an event loop runs in the main thread, a callback of the loop raises, and so never the code of a task:
-   ``asyncio.run`` then cancels all tasks, whose own ``with`` blocks end while the loop still runs.
+1. Another handler that was installed before stays.
+2. The signal raises once. The handler first restores the default, so a second signal ends the process at once.
+3. If an event loop runs in the main thread, a callback of the loop raises, never the code of a task. ``asyncio.run``
+   then cancels all tasks, whose ``with`` blocks end while the loop still runs.
 
 Source: ``asyncio.Runner``, which ends on Ctrl-C in the same order.
 """
@@ -20,16 +20,16 @@ from types import FrameType
 
 
 def stop_on_sigterm() -> bool:
-    """Have SIGTERM end the main thread's ``with`` blocks, and then the program, with exit code 143.
+    """Make SIGTERM end the main thread's ``with`` blocks, and then the program, with exit code 143.
 
     The signal raises ``SystemExit(143)`` in the main thread; ``asyncio.run`` cancels all its tasks first. A second
     SIGTERM ends the process at once.
 
     Returns:
-        Whether SIGTERM does that now. False: a handler of something else was there, and stays: of a web server such as
-        uvicorn or gunicorn, which ends the program by itself.
+        True, or False if there was another handler, which stays: that of a web server such as uvicorn or gunicorn,
+        which ends the program itself.
     Raises:
-        ValueError: the call is not made in the main thread.
+        ValueError: called on a thread other than the main one.
 
     Example:
         >>> import signal

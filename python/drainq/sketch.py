@@ -1,4 +1,4 @@
-"""Sketches: quantiles of known relative error that merge, and their buckets as OpenTelemetry's protocol has them."""
+"""Sketches: mergeable quantiles with a bounded relative error, and their buckets for OpenTelemetry's protocol."""
 
 from __future__ import annotations
 

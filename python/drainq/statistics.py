@@ -1,7 +1,7 @@
-"""Counters at one moment: what the ``stats()`` of a queue, a source or a worker returns.
+"""Statistics: the counters of a queue, a source or a worker at one moment, as ``stats()`` returns them.
 
-Each class is a frozen dataclass, so it has a repr and equality, and it pickles if its keys do. The native queues make
-their statistics here too. ``import drainq`` does not load this module, because :mod:`dataclasses` takes long to load.
+Each class is a frozen dataclass, so it has a repr and equality, and can be pickled if its keys can. The native queues
+make their statistics here too. ``import drainq`` does not load this module, because :mod:`dataclasses` loads slowly.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = [
 
 
 class Statistics:
-    """Counters at one moment; each class of statistics is a frozen dataclass."""
+    """The base class of all statistics. Each subclass is a frozen dataclass."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the counters by name, those of a part as a dictionary: for logs, JSON and metrics.
+        """Return the counters by name, for logs, JSON and metrics. The counters of a part are a dictionary.
 
         Example:
             >>> from drainq import SetQueue
@@ -55,12 +55,12 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class PartitionUsage(Statistics):
-    """How full one partition of a batch queue is.
+    """The fill level of one partition of a batch queue.
 
     Attributes:
         partition_index: the partition's number.
         used: items in it.
-        used_percentage: the same as a share of its capacity, 0.0 to 100.0.
+        used_percentage: the items as a percentage of its capacity, 0.0 to 100.0.
     """
 
     partition_index: int
@@ -70,14 +70,14 @@ class PartitionUsage(Statistics):
 
 @dataclass(frozen=True)
 class ThreadStats(Statistics):
-    """What one drain thread did.
+    """The counters of one drain thread.
 
     Attributes:
         name: the thread's name.
         handled: items whose handler call returned.
-        cycles: passes that found something.
-        partitions: the partitions that it owns.
-        busy_seconds: seconds spent in passes, handler calls included.
+        cycles: passes that found items.
+        partitions: its partitions.
+        busy_seconds: seconds in passes, including handler calls.
     """
 
     name: str
@@ -89,13 +89,13 @@ class ThreadStats(Statistics):
 
 @dataclass(frozen=True)
 class TypeStats(Statistics):
-    """What happened to the items of one type.
+    """The counters of the items of one type.
 
     Attributes:
         accepted: items accepted.
         handled: items whose handler call returned.
-        failed: items whose handler call raised, dead-lettered ones included.
-        unrouted: items for which there was no handler.
+        failed: items whose handler call raised, including dead-lettered ones.
+        unrouted: items without a handler.
     """
 
     accepted: int
@@ -106,7 +106,7 @@ class TypeStats(Statistics):
 
 @dataclass(frozen=True)
 class BatchQueueStats(Statistics):
-    """The counters of a batch queue at one moment; counts are items.
+    """The counters of a batch queue at one moment, in items.
 
     In every snapshot ``offered == accepted + sum(rejected.values())`` and ``accepted ==
     handled + failed + unrouted + dead_lettered + abandoned + queued``.
@@ -115,23 +115,23 @@ class BatchQueueStats(Statistics):
         accepted: items accepted.
         rejected: items rejected, by reason: ``full``, ``closed``, ``would_deadlock``.
         handled: items whose handler call returned.
-        failed: items whose handler call raised and that no durable queue took.
-        unrouted: items for which there was no handler.
+        failed: items whose handler call raised and that are in no durable queue.
+        unrouted: items without a handler.
         dead_lettered: items whose handler call raised and that the error handler put into a durable queue.
-        abandoned: items that a shutdown gave up on when its time was over.
-        queued: items accepted whose handler call has not returned yet.
-        types: each type, or dispatch key, with its items that were accepted, handled, failed (dead-lettered ones
-            included) and unrouted; :attr:`per_type` has them by name.
+        abandoned: items left when the time of the shutdown was over.
+        queued: accepted items whose handler call has not returned yet.
+        types: for each type, or dispatch key, the numbers of accepted, handled, failed (including dead-lettered) and
+            unrouted items; :attr:`per_type` has them by name.
         threads: a :class:`ThreadStats` for each drain thread.
-        used: items in each partition; those in a handler call are not among them.
-        buffer_size: items that fit into one partition.
-        total_capacity: items that fit into all partitions together: their ``buffer_size`` each, or the ``capacity`` of
-            the queue if that is less.
-        allocated_bytes: bytes that the partitions' buffers hold.
-        rebalances: how many of the balancer's plans were carried out.
-        gil_yields: how often a producer whose partition filled up gave up the GIL for a drain thread.
-        gil_waits: how long drain threads waited for the GIL: a list of ``(seconds, count)``, each the number of waits
-            shorter than that and not shorter than the one before.
+        used: items in each partition, without those in a handler call.
+        buffer_size: the capacity of one partition.
+        total_capacity: the capacity of all partitions together: the sum of their sizes, or the ``capacity`` of the
+            queue if that is less.
+        allocated_bytes: the memory of the partitions' buffers.
+        rebalances: the number of the balancer's plans that were executed.
+        gil_yields: how often a producer whose partition became full gave up the GIL for a drain thread.
+        gil_waits: a histogram of the drain threads' waits for the GIL: a list of ``(seconds, count)``, each with the
+            number of waits shorter than ``seconds`` and not shorter than the entry before.
 
     Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is ours.
     """
@@ -163,8 +163,8 @@ class BatchQueueStats(Statistics):
     def balanced(self) -> bool:
         """Whether every accepted item is accounted for.
 
-        The counters are kept in different places (partitions, drain threads, the queue), so this compares what was
-        counted, not what was derived. False means a fault in drainq.
+        The counters are kept in different places (partitions, drain threads, the queue), so this compares independent
+        counts. False means a fault in drainq.
         """
         answered = self.handled + self.failed + self.unrouted + self.dead_lettered
         return self.accepted == answered + self.abandoned + self.queued
@@ -173,8 +173,8 @@ class BatchQueueStats(Statistics):
     def per_type(self) -> dict[Any, TypeStats]:
         """A :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them.
 
-        Classes that their metaclass calls equal share an entry, though each has a handler of its
-        own. A class or key whose hash or comparison raises is named by a text instead.
+        Classes that are equal by their metaclass share an entry, although each has its own handler. If the hash or
+        comparison of a class or key raises, its entry is under a text instead.
         """
         per_type: dict[Any, TypeStats] = {}
         for number, (name, counts) in enumerate(self.types):
@@ -184,12 +184,12 @@ class BatchQueueStats(Statistics):
             except Exception as error:
                 why = f"type {number}, whose hash or comparison raised {type(error).__name__}"
                 entry = per_type.setdefault(f"{_shown(name)} ({why})", stats)
-            if entry is not stats:  # the names are equal by now, and no code has seen the entry yet
+            if entry is not stats:  # the names are equal, and no code has seen the entry yet
                 vars(entry).update({key: count + getattr(stats, key) for key, count in vars(entry).items()})
         return per_type
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the item counters by name, in the order of the two identities: for logs, JSON and metrics.
+        """Return the item counters by name, in the order of the two identities, for logs, JSON and metrics.
 
         Returns:
             ``offered, accepted, rejected, handled, failed, unrouted, dead_lettered, abandoned, queued``: items;
@@ -214,12 +214,12 @@ class BatchQueueStats(Statistics):
 
     @property
     def total_used(self) -> int:
-        """Items in all partitions; those in a handler call are not among them."""
+        """Items in all partitions, without those in a handler call."""
         return sum(self.used)
 
     @property
     def total_used_percentage(self) -> float:
-        """How full the queue is, 0.0 to 100.0."""
+        """The items as a percentage of the capacity, 0.0 to 100.0."""
         return 100.0 * self.total_used / self.total_capacity
 
     def partition_used(self, index: int) -> int:
@@ -234,7 +234,7 @@ class BatchQueueStats(Statistics):
         return self.used[number]
 
     def partition_used_percentage(self, index: int) -> float:
-        """Return how full one partition is, 0.0 to 100.0."""
+        """Return the items of one partition as a percentage of its capacity, 0.0 to 100.0."""
         return 100.0 * self.partition_used(index) / self.buffer_size
 
     def top_n(self, n: int) -> list[PartitionUsage]:
@@ -250,14 +250,13 @@ class BatchQueueStats(Statistics):
 class SubQueueStats(Statistics):
     """The counters of one sub-queue at one moment.
 
-    ``put == got + removed + depth`` holds in every snapshot, and ``put + rejected`` is the
-    number of items that were offered and answered.
+    ``put == got + removed + depth`` holds in every snapshot. ``put + rejected`` counts the items whose put has ended.
 
     Attributes:
-        depth: items waiting now, those that a waiting ``get_many`` holds included.
+        depth: items waiting now, including those held by a waiting ``get_many``.
         high_water: the largest depth so far.
         put: items accepted.
-        got: items handed to getters.
+        got: items taken by getters.
         rejected: items refused: no room (in time), shut down, removed, or interrupted.
         removed: items taken out by ``clear``, ``remove``, ``remove_if`` or an immediate shutdown.
         oldest_age: seconds that the head has waited, to a few milliseconds; None when empty.
@@ -278,24 +277,24 @@ class SubQueueStats(Statistics):
 class MultiQueueStats(SubQueueStats):
     """The counters of a multi-queue at one moment, in total and per sub-queue.
 
-    The totals count since the beginning, removed sub-queues included: what a sub-queue still
-    held when it was removed counts as ``removed``. So ``put == got + removed + depth``.
+    The totals include removed sub-queues. The items that a removed sub-queue still held count as ``removed``, so ``put
+    == got + removed + depth``.
 
     Attributes:
-        depth: items waiting now, those of disabled sub-queues included.
+        depth: items waiting now, including those of disabled sub-queues.
         high_water: the largest total depth so far.
         put, got, rejected, removed: as in :class:`SubQueueStats`.
         oldest_age: seconds that the oldest head has waited; None when all are empty.
         blocked_putters: threads and tasks that wait for room now.
         blocked_getters: threads and tasks that wait for an item now.
-        sub_queues: a :class:`SubQueueStats` by key; ``stats[key]`` is short for it.
+        sub_queues: a :class:`SubQueueStats` by key. ``stats[key]`` is short for ``stats.sub_queues[key]``.
     """
 
     blocked_getters: int
     sub_queues: dict[Any, SubQueueStats]
 
     def __getitem__(self, key: Hashable) -> SubQueueStats:
-        """Return the counters of the sub-queue of this key."""
+        """Return the counters of the sub-queue of a key."""
         if key not in self.sub_queues:
             more = f" and {len(self.sub_queues) - 20} more" if len(self.sub_queues) > 20 else ""
             known = f"{list(self.sub_queues)[:20]!r}{more}"
@@ -308,11 +307,11 @@ class SetQueueStats(Statistics):
     """The counters of a set queue at one moment.
 
     Attributes:
-        size: items waiting in the queue.
+        size: items in the queue.
         in_flight: items taken and not yet done (``in_flight="ack"``).
-        put: items that went in.
-        got: items that came out.
-        duplicates: items refused because an equal one was known.
+        put: items put in.
+        got: items taken out.
+        duplicates: items refused because an equal item was known.
         blocked_getters: threads that wait for an item now.
         blocked_putters: threads that wait for room now.
     """
@@ -327,7 +326,7 @@ class SetQueueStats(Statistics):
 
 
 def batch_queue(threads: Iterable[tuple[Any, ...]], counters: dict[str, Any]) -> BatchQueueStats:
-    """Make the statistics of a batch queue from the counters of its drain threads, and the others by name."""
+    """Make the statistics of a batch queue from the counters of its drain threads and its other counters by name."""
     return BatchQueueStats(threads=[ThreadStats(*thread) for thread in threads], **counters)
 
 
@@ -335,7 +334,7 @@ _Counters = tuple[int, int, int, int, int, int, float | None, int]  # of SubQueu
 
 
 def multi_queue(total: _Counters, getters: int, parts: Iterable[tuple[Any, _Counters]]) -> MultiQueueStats:
-    """Make the statistics of a multi-queue; the native queue calls this.
+    """Make the statistics of a multi-queue. The native queue calls this.
 
     Args:
         total: the counters of a :class:`SubQueueStats` for the whole.

@@ -1,7 +1,7 @@
-"""What a test of a program that uses drainq needs.
+"""The kit for tests of programs that use drainq.
 
-A clock that the test moves, a handler that keeps what it gets, a way to have a queue's items handled before the next
-line, and the account of what was lost. With pytest, the fixtures of :mod:`drainq.pytest_plugin` hand these out.
+It has a clock that the test moves, a handler that records its batches, a function that drains a queue before the next
+line, and an account of lost items. :mod:`drainq.pytest_plugin` has fixtures for these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["LostItems", "ManualClock", "RecordingHandler", "drain_now"]
 
 
 class ManualClock:
-    """A clock that stands still until it is moved; safe to share between threads.
+    """A clock that stands still until it is moved. Threads may share it.
 
     Args:
         start: the first time: seconds since the epoch, or an aware datetime.
@@ -35,12 +35,12 @@ class ManualClock:
         self._now = _seconds("start", start)
 
     def now(self) -> float:
-        """The time, in seconds since the epoch."""
+        """Return the time in seconds since the epoch."""
         with self._lock:
             return self._now
 
     def advance(self, by: float | timedelta) -> None:
-        """Move the clock by ``by`` seconds; a negative number moves it back, as a corrected clock does."""
+        """Move the clock by ``by`` seconds. A negative number moves it back."""
         seconds = by.total_seconds() if isinstance(by, timedelta) else _number("by", by)
         with self._lock:
             self._now += seconds
@@ -52,7 +52,7 @@ class ManualClock:
 
 
 class RecordingHandler:
-    """A handler that keeps what it gets.
+    """A handler that records its batches.
 
     Attributes:
         batches: the batches, in the order of the calls.
@@ -73,11 +73,11 @@ class RecordingHandler:
 
     @property
     def items(self) -> list[Any]:
-        """All items, in the order in which they came."""
+        """All items, in the order of the calls."""
         return [item for batch in self.batches for item in batch]
 
     def fail_next(self, error: BaseException, times: int = 1) -> None:
-        """Have the next calls raise ``error``; their batches are not kept.
+        """Make the next calls raise ``error``. Their batches are not recorded.
 
         Raises:
             TypeError: ``error`` is no exception, or ``times`` no whole number.
@@ -94,12 +94,12 @@ class RecordingHandler:
 
 
 def drain_now(queue: Any, *, timeout: Seconds = 30.0) -> list[Any] | None:
-    """Have everything that is in a queue handled, or taken out, before the next line of a test.
+    """Wait until all items of a queue are handled, or take them out.
 
     Args:
-        queue: a batch queue, a worker or an exporter: it is flushed. A multi-queue, set queue or delayed queue: its
-            items, or the payloads of the messages that are due, are taken out and returned; messages are acknowledged.
-        timeout: seconds for a flush; a test that takes longer has failed.
+        queue: a batch queue, a worker or an exporter, which is flushed. Or a multi-queue, set queue or delayed queue,
+            whose items, or the payloads of due messages, are taken out and returned. Messages are acknowledged.
+        timeout: the most seconds for a flush.
     Returns:
         The items of a queue without handlers, else None.
     Raises:
@@ -131,10 +131,10 @@ def drain_now(queue: Any, *, timeout: Seconds = 30.0) -> list[Any] | None:
 
 
 class LostItems:
-    """What the batch queues of this process lost since this object was made.
+    """The items that the batch queues of this process lost since this object was made.
 
     Lost are items that were rejected (``full``, ``closed``, ``would_deadlock``), ``failed``, ``unrouted`` or
-    ``abandoned``, and those that a queue still holds (``queued``). Queues that ended meanwhile are counted.
+    ``abandoned``, and items that are still ``queued``. Queues that have ended are counted too.
 
     Example:
         >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
@@ -150,19 +150,19 @@ class LostItems:
         self._expected: dict[str, int] = {}
 
     def counts(self) -> dict[str, int]:
-        """Items by what became of them, without those of which there are none."""
+        """Return the number of lost items by reason, without zeros."""
         now = _losses()
         return {name: now[name] - self._before[name] for name in now if now[name] != self._before[name]}
 
     def expect(self, **counts: int) -> None:
-        """Say which losses are right: ``expect(full=2, failed=1)``."""
+        """Set the expected losses: ``expect(full=2, failed=1)``."""
         wrong = sorted(counts.keys() - self._before.keys())
         if wrong:
             raise TypeError(f"counts must be among {', '.join(self._before)}; got {', '.join(wrong)}")
         self._expected = counts
 
     def complaint(self) -> str | None:
-        """What differs from what is expected, as a sentence; None if nothing does."""
+        """Return a sentence about losses that are not as expected, or None."""
         counts = self.counts()
         if counts == {name: count for name, count in self._expected.items() if count}:
             return None

@@ -1,4 +1,4 @@
-"""Starts the threads of drainq: daemons, so that none holds up the interpreter's exit."""
+"""Starts the threads of drainq. They are daemons, so none delays the interpreter's exit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from drainq.errors import DrainqError
 
 
 def refuse_green_threads() -> None:
-    """Refuse a ``threading`` that gevent or eventlet has patched: a native wait in their threads would stop them all.
+    """Raise an error if gevent or eventlet has patched ``threading``: a native wait would stop all their threads.
 
-    They replace ``get_ident``, which no debugger and no profiler does.
+    The test is whether ``get_ident`` was replaced, which no debugger and no profiler does.
     """
     if not isinstance(threading.get_ident, BuiltinFunctionType):
         patched_by = str(getattr(threading.get_ident, "__module__", "another library")).partition(".")[0]
@@ -29,7 +29,7 @@ def start_thread(target: Callable[..., object], *, name: str, args: tuple[Any, .
     """Start a daemon thread of this name that runs ``target`` with ``args``.
 
     Raises:
-        RuntimeError: there can be no more threads, or the interpreter is ending.
+        RuntimeError: no more threads can be started, or the interpreter is ending.
         DrainqError: the module ``threading`` is patched.
     """
     refuse_green_threads()

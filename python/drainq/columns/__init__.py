@@ -1,6 +1,6 @@
-"""Work on columns without the GIL: access logs to columns, aggregates by key, percentiles of sketches.
+"""Columns, processed without the GIL: parsing of access logs, aggregates by key, percentiles of sketches.
 
-Everything that comes out is pyarrow's; what goes in may be of any library with Arrow's PyCapsule interface.
+Results are pyarrow objects. Arguments may be of any library with Arrow's PyCapsule interface.
 """
 
 from __future__ import annotations

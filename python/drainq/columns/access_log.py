@@ -1,4 +1,4 @@
-"""Lines of access logs to columns."""
+"""The parser of access logs: turns lines into columns."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ _NAMES = ("client", "second", "endpoint", "status", "size", "referrer", "agent",
 
 
 def parse_access_log(lines: Any) -> tuple[pa.RecordBatch, list[tuple[int, bytes, str]]]:
-    r"""Reads lines of access logs, in the Common or the Combined Log Format, into columns.
+    r"""Read lines of access logs, in the Common or the Combined Log Format, into columns.
 
-    The lines are read natively, without the GIL. The columns, all of them with a row for each record, in the order of
-    the lines: ``client``, ``second`` (int64, epoch seconds, UTC), ``endpoint`` (the path without its query), ``status``
-    and ``size`` (int64; bytes), ``referrer`` and ``agent`` (null in the Common Log Format), ``milliseconds`` (float64;
-    null if the line has no request time). The texts are strings if the lines are strings, else binary, as the server
-    wrote them.
+    The lines are read natively, without the GIL. The columns have a row for each record, in the order of the lines:
+    ``client``, ``second`` (int64, epoch seconds, UTC), ``endpoint`` (the path without its query), ``status`` and
+    ``size`` (int64; bytes), ``referrer`` and ``agent`` (null in the Common Log Format), ``milliseconds`` (float64; null
+    if the line has no request time). The texts are strings if the lines are strings, else unchanged bytes.
 
     Args:
-        lines: a piece of a log as ``bytes``, whose lines end with ``\n``, the last one perhaps without; or strings or
-            bytes with Arrow's PyCapsule interface, without their line ends, none of them null. A ``\r`` at the end of a
-            line is not part of it. At most 2 GiB in one call.
+        lines: a piece of a log as ``bytes``, whose lines end with ``\n`` (optional for the last line); or an Arrow
+            array of strings or bytes without line ends and nulls. A ``\r`` at the end of a line is ignored. At most
+            2 GiB in one call.
     Returns:
-        The columns as a ``pyarrow.RecordBatch``, and the lines that are no records as a list of (place in ``lines``,
-        line, reason).
+        The columns as a ``pyarrow.RecordBatch``, and a list of (place in ``lines``, line, reason) of the bad lines.
     Raises:
         TypeError: ``lines`` is neither ``bytes`` nor an Arrow array of strings or bytes.
-        ValueError: a line is null or has a ``\n`` in it, or there are more than 2 GiB.
+        ValueError: a line is null or contains a ``\n``, or there are more than 2 GiB.
 
     Example:
         >>> import pyarrow as pa
@@ -63,7 +61,7 @@ def parse_access_log(lines: Any) -> tuple[pa.RecordBatch, list[tuple[int, bytes,
 
 
 def _joined(column: pa.ChunkedArray) -> bytes:
-    """Returns lines as a piece of a log."""
+    """Join lines to a piece of a log."""
     if column.type not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         raise TypeError(f"lines must be strings or bytes, got values of type {column.type}")
     if column.null_count:

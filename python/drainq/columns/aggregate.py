@@ -1,8 +1,8 @@
-"""One aggregate of a group-by: which columns it takes, and how its partial results are made and merged.
+"""One aggregate of a group-by: its columns, its partial results and their merge.
 
-1. A partial result is a column with a value for each group. Merging takes several of these for a group.
-2. Sums of whole numbers are exact. They are added as 64-bit numbers where these cannot overflow, else as decimals.
-3. Missing values are left out, as in SQL: the sum, minimum and maximum of none is missing, the count is 0.
+1. A partial result is a column with a value for each group. The merge combines several values of a group.
+2. Sums of whole numbers are exact: 64-bit numbers if these cannot overflow, else decimals.
+3. Nulls are ignored, as in SQL: without values the sum, minimum and maximum are null, and the count is 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from drainq.columns.arrow_buffers import NAN, array_of, ends_of, is_number, numb
 __all__ = ["FUNCTIONS", "WIDE", "Aggregate"]
 
 FUNCTIONS = ("sum", "count", "min", "max", "sketch")
-WIDE = pa.decimal128(38, 0)  # holds the sum of more 64-bit numbers than can be stored
+WIDE = pa.decimal128(38, 0)  # large enough for the sum of any number of 64-bit numbers in memory
 _NONE_IS_0 = pc.ScalarAggregateOptions(min_count=0)
 
 
@@ -30,7 +30,7 @@ class Aggregate:
     """A result of a group-by.
 
     Args:
-        name: of the result. function: one of ``FUNCTIONS``. column: the values.
+        name: of the result. function: one of ``FUNCTIONS``. column: of the values.
         relative_accuracy: of a sketch.
     """
 
@@ -40,10 +40,10 @@ class Aggregate:
     relative_accuracy: float
 
     def type_for(self, kind: pa.DataType, partial: bool) -> pa.DataType:
-        """Returns the type of the results for values of a type.
+        """Return the type of the results for values of a type.
 
         Raises:
-            TypeError: the function does not take them.
+            TypeError: the function does not accept them.
         """
         label = self.name if partial else self.column
         is_time = pa.types.is_boolean(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
@@ -72,7 +72,7 @@ class Aggregate:
         return kind
 
     def taken(self, values: pa.ChunkedArray, partial: bool) -> pa.ChunkedArray:
-        """Checks the values, and returns them as they are grouped.
+        """Check the values, and return them in the type in which they are grouped.
 
         Raises:
             ValueError: a value is refused.
@@ -95,7 +95,7 @@ class Aggregate:
         return values
 
     def added(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Returns numbers to add up in a type that holds every sum of some of them."""
+        """Convert numbers to a type that is large enough for their sum."""
         if self.function != "sum" or not pa.types.is_integer(values.type):
             return values
         ends = pc.min_max(values).as_py()
@@ -104,7 +104,7 @@ class Aggregate:
         return values if largest * len(values) < 1 << bits else values.cast(WIDE)
 
     def asked(self, partial: bool) -> tuple[str, Any]:
-        """Returns the function of Arrow, with its options."""
+        """Return Arrow's function and its options."""
         if self.function == "sketch":
             return "hash_list", None
         if self.function == "count":
@@ -112,7 +112,7 @@ class Aggregate:
         return f"hash_{self.function}", None
 
     def made(self, values: pa.ChunkedArray, partial: bool) -> pa.ChunkedArray:
-        """Returns the partial results of what pyarrow's group-by answered."""
+        """Turn the results of pyarrow's group-by into partial results."""
         if self.function == "sketch":
             return pa.chunked_array([self._sketches(one(values), partial)])
         if values.type == WIDE:
@@ -132,14 +132,14 @@ class Aggregate:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Puts the name of the column into an error."""
+        """Put the name of the column into an error."""
         try:
             yield
         except (ValueError, OverflowError) as error:
             raise type(error)(f'column "{self.name}": {error}') from None
 
     def whole(self, values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-        """Returns the final results, of their type.
+        """Return the final results, in their type.
 
         Raises:
             OverflowError: a sum does not fit in 64 bits.

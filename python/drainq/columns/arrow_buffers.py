@@ -1,4 +1,4 @@
-"""Between Arrow's arrays and the plain bytes that the native module reads and writes."""
+"""Conversions between Arrow's arrays and the plain bytes of the native module."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary(), pa.float
 
 
 def column_of(name: str, values: Any) -> pa.ChunkedArray:
-    """Reads an argument as a column, without encoding.
+    """Read an argument as a column, without dictionary encoding.
 
     Raises:
-        TypeError: it has no Arrow interface.
+        TypeError: the argument has no Arrow interface.
     """
-    if isinstance(values, pa.Array):  # what pyarrow makes of other objects imports pandas: that takes a while
+    if isinstance(values, pa.Array):  # for other objects pyarrow imports pandas, which is slow
         values = pa.chunked_array([values])
     if not isinstance(values, pa.ChunkedArray):
         _check_interface(name, values)
@@ -29,10 +29,10 @@ def column_of(name: str, values: Any) -> pa.ChunkedArray:
 
 
 def table_of(name: str, values: Any) -> pa.Table:
-    """Reads an argument as a table.
+    """Read an argument as a table.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the argument is no table.
     """
     if isinstance(values, pa.RecordBatch):
         return pa.Table.from_batches([values])
@@ -54,7 +54,7 @@ def _check_interface(name: str, values: Any) -> None:
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns a column of a type that Arrow groups: without dictionaries, views and half floats."""
+    """Convert a column to a type that Arrow can group: without dictionaries, views and half floats."""
     if pa.types.is_dictionary(column.type):
         kind = column.type.value_type
         kind = _PLAIN.get(kind, kind)
@@ -64,10 +64,10 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def numbers_of(values: Any) -> memoryview[float]:
-    """Returns the numbers of an Arrow array as a buffer of float64; nulls are left out.
+    """Return the numbers of an Arrow array, without nulls, as a buffer of float64.
 
     Raises:
-        TypeError: they are no numbers.
+        TypeError: the values are no numbers.
 
     Example:
         >>> numbers_of(pa.array([1, None, 3])).tolist()
@@ -81,15 +81,15 @@ def numbers_of(values: Any) -> memoryview[float]:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Tells whether values of a type are numbers."""
+    """Return whether values of a type are numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Returns a column in one piece.
+    """Return a column as one array.
 
     Raises:
-        OverflowError: it is too large for that.
+        OverflowError: the column is too large for one array.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -99,12 +99,12 @@ def one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def ends_of(array: pa.Array) -> bytes:
-    """Returns the ends of lists or texts, as many and one."""
+    """Return the offsets of lists or texts: their number and one."""
     return _bytes(array, 1, 4, 1) if len(array) else bytes(4)
 
 
 def texts_of(column: pa.Array | pa.ChunkedArray) -> tuple[bytes, bytes]:
-    """Returns the ends and the bytes of a column of texts; nulls are empty."""
+    """Return the offsets and the bytes of a column of texts. Nulls are empty texts."""
     array = one(column.cast(pa.binary()))
     array = pc.fill_null(array, _EMPTY) if array.null_count else array
     data = array.buffers()[2]
@@ -120,7 +120,7 @@ def _bytes(array: pa.Array, buffer: int, width: int, more: int) -> bytes:
 
 
 def array_of(kind: pa.DataType, length: int, *buffers: bytes | None) -> pa.Array:
-    """Makes an array of buffers in Arrow's order; the first one is the validity."""
+    """Make an array of buffers in Arrow's order, of which the first is the validity."""
     return pa.Array.from_buffers(kind, length, [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers])
 
 

@@ -1,8 +1,8 @@
-"""Aggregates by key over pyarrow's group-by, fed batch by batch.
+"""Aggregation by key over pyarrow's group-by, batch by batch.
 
-1. ``_waiting`` holds rows, ``_parts`` partial results. Rows are grouped once there are enough of them, and parts are
-   merged once they have many more than twice as many rows as the last merge left.
-2. A batch that is refused has changed nothing: it is kept only after everything that can refuse it.
+1. ``_waiting`` holds rows, ``_parts`` partial results. Rows are grouped once there are enough of them. Parts are merged
+   once they have many more than twice the rows of the last merge.
+2. A refused batch changes nothing, because a batch is kept only after all checks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from drainq.columns.arrow_buffers import one, plain, table_of
 from drainq.errors import TooManyGroups
 from drainq.pickling import refuse
 
-try:  # the same as in pyarrow.acero, which imports pandas: that takes a while
+try:  # the same as in pyarrow.acero, which imports pandas, which is slow
     from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 except ImportError:
     from pyarrow.acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
@@ -29,29 +29,28 @@ except ImportError:
 __all__ = ["GroupBy"]
 
 ROWS = 1 << 17  # rows that wait to be grouped together
-PARTIAL_ROWS = 1 << 20  # rows of partial results that wait, beside twice as many as there are groups
+PARTIAL_ROWS = 1 << 20  # rows of partial results that wait, besides twice the number of groups
 
 
 class GroupBy:
     """Aggregates columns by key: SQL's ``GROUP BY``, fed batch by batch, without the GIL.
 
-    The results of several ``GroupBy`` (of threads, tasks, machines) merge: ``merge`` takes what ``result`` returns.
-    One thread at a time may call; give each thread its own. The rows of a batch may be read until the next result,
-    so its memory must not change.
+    ``merge`` adds the ``result`` of another ``GroupBy``, of another thread, task or machine. One thread at a time may
+    call an instance. The rows of a batch may be read until the next result, so its memory must not change.
 
     Args:
-        keys: the name of a column, or a sequence of names. Whole numbers, strings, bytes, dates, times, timestamps,
-            truth values; dictionaries of these. Rows whose key is null are a group, as in SQL.
+        keys: the name of a column, or a sequence of names. Their types: whole numbers, strings, bytes, dates, times,
+            timestamps, truth values, dictionaries of these. Rows whose key is null are a group, as in SQL.
         aggregates: name of the result -> function, or (column, function) if the column has another name. The
             functions: ``"sum"`` (whole numbers: exact; floats), ``"count"`` (of the values; of the rows if the
             batches have no such column), ``"min"``, ``"max"`` (numbers, dates, times; NaN counts as null),
-            ``"sketch"`` (the bytes of a ``DDSketch``). Nulls are left out; of nulls alone the sum, minimum and maximum
+            ``"sketch"`` (the bytes of a ``DDSketch``). Nulls are ignored. Without values the sum, minimum and maximum
             are null, the count is 0 and the sketch is empty.
-        max_groups: the most groups to hold; ``None`` is unbounded. A batch that would bring more is refused with
+        max_groups: the most groups to hold; ``None`` is unbounded. A batch that would add more is refused with
             ``TooManyGroups`` and not added: pass on ``take()`` and add the batch again.
         relative_accuracy: of the sketches.
     Raises:
-        ValueError: an argument is empty, names something twice, names no function, or is out of its range.
+        ValueError: an argument is empty, has a name twice, names no function, or is out of range.
 
     Example:
         >>> import pyarrow as pa
@@ -86,15 +85,15 @@ class GroupBy:
         self._forget()
 
     def add(self, batch: Any) -> None:
-        """Adds the rows of a batch or a table: all of them or, if it is refused, none.
+        """Add the rows of a batch or a table: all, or none if it is refused.
 
         Args:
-            batch: has Arrow's PyCapsule interface, and the columns that the keys and aggregates name; others are left
-                alone.
+            batch: has Arrow's PyCapsule interface, and the columns of the keys and aggregates. Other columns are
+                ignored.
         Raises:
             TooManyGroups: there would be more than ``max_groups``.
             KeyError: a column is missing.
-            TypeError: a column has a type that its key or aggregate does not take, or not that of the batches before.
+            TypeError: a column has a type that its key or aggregate does not accept, or another type than before.
             ValueError: a value for a sketch is NaN or infinite.
             RuntimeError: another thread is using these groups.
         """
@@ -102,32 +101,32 @@ class GroupBy:
             self._take_in("batch", batch, False)
 
     def merge(self, partial: Any) -> None:
-        """Adds a partial result: what ``result`` of a ``GroupBy`` of the same keys and aggregates returned, or that.
+        """Add a partial result: a ``GroupBy`` of the same keys and aggregates, or its ``result``.
 
         Args:
-            partial: a ``GroupBy``, or columns of its results with Arrow's PyCapsule interface; it stays as it is.
+            partial: a ``GroupBy``, or the columns of its result with Arrow's PyCapsule interface. It is not changed.
         Raises:
-            As ``add``; ValueError as well if a sketch is none, or has another accuracy.
+            As ``add``, and ValueError if bytes are no sketch, or a sketch has another accuracy.
         """
         result = partial.result() if isinstance(partial, GroupBy) else partial
         with self._alone():
             self._take_in("partial", result, True)
 
     def result(self) -> pa.RecordBatch:
-        """Returns the keys and aggregates of all groups, in no particular order; they stay.
+        """Return the keys and aggregates of all groups, in no particular order, and keep the groups.
 
         Returns:
             A ``pyarrow.RecordBatch``: keys in their own type, sums as 64-bit numbers, counts as int64, sketches as
             binary.
         Raises:
-            OverflowError: a sum does not fit in 64 bits; it is kept exactly, and later rows may bring it back. Or a
-                sketch would count more than 64 bits hold.
+            OverflowError: a sum does not fit in 64 bits (it is kept exactly, so later rows may reduce it), or the
+                count of a sketch does not.
         """
         with self._alone():
             return self._result()
 
     def take(self) -> pa.RecordBatch:
-        """Returns what ``result`` does, and forgets the groups."""
+        """Return the same as ``result``, and remove the groups."""
         with self._alone():
             result = self._result()
             self._forget()
@@ -166,7 +165,7 @@ class GroupBy:
         self._set_parts([], distinct=True)
 
     def _set_parts(self, parts: list[pa.Table], *, distinct: bool) -> None:
-        """Sets the parts; ``distinct``: they have each group once."""
+        """Set the parts. ``distinct``: they have each group once."""
         self._parts, self._part_rows, self._distinct = parts, sum(map(len, parts)), distinct
         if distinct:
             self._merged_rows = self._part_rows
@@ -199,7 +198,7 @@ class GroupBy:
             self._merged()
 
     def _keep_if_few(self, rows: pa.Table, partial: bool) -> None:
-        """Keeps rows unless they bring too many groups."""
+        """Keep rows unless they add too many groups."""
         merged = self._grouped([rows], partial)
         if self._held_rows():
             merged = self._grouped([self._merged(), merged], True)
@@ -217,7 +216,7 @@ class GroupBy:
             self._waiting, self._waiting_rows = [], 0
 
     def _merged(self) -> pa.Table:
-        """Returns each group once."""
+        """Merge the parts, so that each group occurs once."""
         self._group_waiting()
         if not self._distinct:
             self._set_parts([self._grouped(self._parts, True)], distinct=True)
@@ -226,7 +225,7 @@ class GroupBy:
         return pa.table({str(place): pa.nulls(0, kind) for place, kind in enumerate(self._types or ())})
 
     def _read(self, table: pa.Table, partial: bool) -> tuple[list[pa.DataType], list[bool], pa.Table]:
-        """Returns the types of the results, which aggregates have a column, and the columns by their place."""
+        """Return the types of the results, whether each aggregate has a column, and the columns by their place."""
         labels = [*self._keys, *((a.name if partial else a.column) for a in self._aggregates)]
         names = table.column_names
         columns, types, present = {}, [], []
@@ -260,8 +259,8 @@ class GroupBy:
         return types, present, pa.table(columns)
 
     def _grouped(self, tables: list[pa.Table], partial: bool) -> pa.Table:
-        """Returns the groups of rows, or those of partial results."""
-        rows = pa.concat_tables(tables, promote_options="permissive")  # a sum may be wide in one of them
+        """Group rows, or partial results."""
+        rows = pa.concat_tables(tables, promote_options="permissive")  # a sum may be a decimal in one table only
         keys = [str(place) for place in range(len(self._keys))]
         asked: list[tuple[Any, ...]] = []
         for place, aggregate in enumerate(self._aggregates, len(keys)):

@@ -15,20 +15,20 @@ __all__ = ["percentiles"]
 
 
 def percentiles(sketches: Any, percents: Sequence[int]) -> pa.RecordBatch:
-    """Works out percentiles of many sketches, natively and without the GIL.
+    """Compute percentiles of many sketches, natively and without the GIL.
 
-    A percentile is the smallest value that at least that many percent of a sketch's values do not exceed (the nearest
-    rank, in whole numbers), within the sketch's relative accuracy.
+    A percentile is the value of the nearest rank, within the sketch's relative accuracy: the smallest value that at
+    least this percentage of the values do not exceed.
 
     Args:
-        sketches: bytes of ``DDSketch``, as ``GroupBy`` gives them, in an object with Arrow's PyCapsule interface.
+        sketches: bytes of ``DDSketch``, such as from a ``GroupBy``, in an object with Arrow's PyCapsule interface.
         percents: whole numbers from 0 to 100, each once.
     Returns:
-        A ``pyarrow.RecordBatch`` with a row for each sketch and a float64 column for each percent, named ``p50`` and so
-        on; null where the sketch is null or empty.
+        A ``pyarrow.RecordBatch`` with a row for each sketch and a float64 column for each percent, with names such as
+        ``p50``. A row is null if its sketch is null or empty.
     Raises:
         TypeError: ``sketches`` is no Arrow array of bytes.
-        ValueError: a value is no sketch, or a percent is out of its range or comes twice.
+        ValueError: a value is no sketch, or a percent is out of range or occurs twice.
 
     Example:
         >>> import pyarrow as pa

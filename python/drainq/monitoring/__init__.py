@@ -1,7 +1,6 @@
-"""What drainq counts, for a monitoring system: an HTTP endpoint that needs no GIL, applications for the program's own
-web server, and OpenTelemetry.
+"""Monitoring: an HTTP endpoint that needs no GIL, applications for the program's own web server, and OpenTelemetry.
 
-Batch queues are read under their own names. Everything else is read once it has one: :func:`watch`.
+A batch queue is published under its own name. :func:`watch` publishes other objects under a name.
 """
 
 from drainq._native import MetricsServer

@@ -1,10 +1,10 @@
-"""The same counters through OpenTelemetry: observable instruments of the program's own meter provider.
+"""OpenTelemetry: the endpoint's counters as observable instruments of the program's own meter provider.
 
-OpenTelemetry's SDK calls back at each collection, on a thread of its own, so unlike the endpoint this needs the GIL.
+OpenTelemetry's SDK calls back at each collection, on its own thread, which needs the GIL, unlike the endpoint.
 
-An instrument is named like the family of the endpoint, with points for the first two underscores:
-``drainq_batch_thread_busy_seconds`` is ``drainq.batch.thread_busy_seconds``. Histograms are left out: OpenTelemetry has
-no observable one.
+An instrument has the name of the endpoint's family, with points for the first two underscores:
+``drainq_batch_thread_busy_seconds`` is ``drainq.batch.thread_busy_seconds``. Histograms are left out, because
+OpenTelemetry has no observable histogram.
 
 Source: "Metrics API" of OpenTelemetry, asynchronous instruments.
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def instrument(meter_provider: MeterProvider | None = None) -> None:
-    """Create instruments for all counters and gauges of this process; call it once for a provider.
+    """Create instruments for all counters and gauges of this process. Call this once for a provider.
 
     Args:
-        meter_provider: the provider whose readers get them; None is OpenTelemetry's global one.
+        meter_provider: the provider whose readers get the values; None is OpenTelemetry's global provider.
     Raises:
         ImportError: ``opentelemetry-api`` is not installed; the extra ``otel`` installs it.
 
@@ -65,7 +65,7 @@ _UNITS = {"_seconds": "s", "_bytes": "By", "_info": "1", "_running": "1", "_paus
 
 
 def instrument_name(family: str) -> str:
-    """The instrument's name: the family's, with points for the first two underscores."""
+    """Return the name of a family's instrument, which has points for the first two underscores."""
     return family.replace("_", ".", 2)
 
 

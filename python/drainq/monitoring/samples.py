@@ -1,6 +1,6 @@
-"""Which counters of an object become which samples: of objects whose counters only Python code knows.
+"""The samples of objects that are written in Python: their names, labels and values.
 
-The names of the families are the native catalogue's, which refuses a name that it does not have.
+The families are those of the native catalogue, which refuses unknown names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Sample = tuple[str, list[str], float]
 
 
 class Kind(NamedTuple):
-    """A kind of object: ``name`` is the label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
+    """A kind of object: ``name`` is its label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
     ``fields`` are the attributes that become samples.
     """
 
@@ -46,12 +46,12 @@ KINDS = (
 
 
 def kind_of(stats: object) -> Kind | None:
-    """The kind of object that ``stats`` are of, or None."""
+    """Return the kind of object to which ``stats`` belong, or None."""
     return next((kind for kind in KINDS if hasattr(stats, kind.mark)), None)
 
 
 def samples_of(kind: Kind, name: str, stats: Any) -> list[Sample]:
-    """The samples of an object's ``stats()`` under a name."""
+    """Return the samples of an object's ``stats()`` under a name."""
     own: list[Sample] = [
         (f"drainq_{kind.name}_{field}", [name], getattr(stats, field)) for field in kind.fields.split()
     ]

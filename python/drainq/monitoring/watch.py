@@ -1,14 +1,14 @@
-"""Give a queue, a worker or a source a name under which its counters are published.
+"""Watch: publishes the counters of a queue, a worker or a source under a name.
 
-Multi-queues and set queues are native: the endpoint reads them itself, at each scrape. What a delayed queue, a worker,
-a prefetching source or a scheduler counts only Python code can say. So a thread of :mod:`drainq.timer` calls its
-``stats()`` every few seconds and publishes the answer, which the endpoint serves until the next one.
+Multi-queues and set queues are native, and the endpoint reads them at each scrape. Delayed queues, workers, prefetching
+sources and schedulers are written in Python. So a thread of :mod:`drainq.timer` calls their ``stats()`` every few
+seconds and publishes the samples, which the endpoint serves until the next ones.
 
 # Invariants
 
 1. No ``stats()`` is called by the endpoint's thread, or under a lock.
 2. While a handler holds the GIL the published samples stay as they are, and ``drainq_sample_age_seconds`` grows.
-3. A forked child watches nothing that is written in Python: call :func:`watch` in it again.
+3. A forked child watches no object that is written in Python. Call :func:`watch` in it again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _log = logging.getLogger("drainq")
 
 
 class WatchedObject:
-    """An object whose counters are published; made by :func:`watch`.
+    """An object whose counters are published. Made by :func:`watch`.
 
     Attributes:
-        name: the name that its samples have.
+        name: the name in its samples.
     """
 
     def __init__(self, thing: Any, name: str, kind: Kind | None, interval: float) -> None:
@@ -45,9 +45,9 @@ class WatchedObject:
             renew_in_child(self)
 
     def sample(self) -> None:
-        """Publish the counters of now, without waiting for the interval's end; a native queue needs none of it.
+        """Publish the current counters before the interval's end. A native queue does not need this.
 
-        What ``stats()`` raises is logged and counted in ``drainq_sample_errors_total``.
+        An exception of ``stats()`` is logged and counted in ``drainq_sample_errors_total``.
         """
         thing = self._thing()
         if self._kind is None or thing is None:
@@ -61,7 +61,7 @@ class WatchedObject:
             publish_samples(self._kind.name, self.name, samples)
 
     def close(self) -> None:
-        """Publish the object no more. Further calls do nothing."""
+        """Stop publishing the object. Further calls do nothing."""
         if self._kind is None:
             thing = self._thing()
             if thing is not None:
@@ -96,18 +96,18 @@ _watches: dict[tuple[str, str], WatchedObject] = {}
 
 
 def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
-    """Publish the counters of ``thing`` under a name, until it is collected or :meth:`WatchedObject.close`.
+    """Publish the counters of ``thing`` under a name, until it is garbage-collected or :meth:`WatchedObject.close`.
 
-    Batch queues are published under their own names without it; for one of them this changes the name.
+    A batch queue is always published under its own name. For a batch queue, this function changes the name.
 
     Args:
         thing: a ``MultiQueue``, ``SetQueue``, ``DelayedQueue``, ``PrefetchSource`` or ``SourceScheduler``, a worker or
             an exporter; or a ``BatchQueue``. It is not kept alive.
-        name: the value of the label ``queue``, ``worker``, ``source`` or ``scheduler``. A name that is taken gets a
-            number.
+        name: the value of the label ``queue``, ``worker``, ``source`` or ``scheduler``. A number is added to a name
+            that is taken.
         interval: seconds between two calls of ``stats()``, for an object that is written in Python; more than 0.
     Returns:
-        The watch: its name, and how to end it.
+        The watched object, with its name and ``close()``.
     Raises:
         TypeError: ``thing`` is none of these.
         ValueError: ``name`` is empty or contains a NUL character, or ``interval`` is not above 0.

@@ -1,6 +1,6 @@
-"""The endpoint's answer inside a program of one's own: as text, for its web server, or for prometheus_client.
+"""The endpoint's metrics as text, as an ASGI or WSGI application, or for prometheus_client.
 
-All of it reads the counters at the call, on the thread of the call, with the GIL.
+The counters are read at each call, on the caller's thread, with the GIL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def prometheus_text() -> str:
-    """Return the counters of this process in Prometheus' text format: what the endpoint answers.
+    """Return the counters of this process in Prometheus' text format, as the endpoint does.
 
     Example:
         >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
@@ -70,7 +70,7 @@ class _Collector:
 
 
 def collector() -> Any:
-    """Return a collector for a registry of prometheus_client, which shows drainq's counters beside the program's own.
+    """Return a collector of drainq's counters for a registry of prometheus_client.
 
     Raises:
         ImportError: ``prometheus_client`` is not installed.

@@ -1,19 +1,19 @@
-"""Sources: a fast loop in front of slow ones.
+"""Sources: pulls from slow sources without stopping a fast loop.
 
 | module | what it holds |
 | --- | --- |
-| ``source_shapes`` | what a source may be, and what it answers with |
-| ``prefetch_source`` | :class:`PrefetchSource`: a buffer refilled in the background; this is the consumer's side |
-| ``prefetch_refill`` | when a refill starts, where it runs and how it ends |
-| ``prefetch_read`` | a refill's items: asked for, read, checked, let into the buffer |
+| ``source_shapes`` | the shapes of sources and of their results |
+| ``prefetch_source`` | :class:`PrefetchSource`: a buffer refilled in the background; the consumer's side |
+| ``prefetch_refill`` | the refill's side: starts, runs and ends refills |
+| ``prefetch_read`` | reads a source's items, checks them, and puts them into the buffer |
 | ``prefetch_buffer_size``, ``prefetch_options``, ``prefetch_reports`` | the size; the arguments; errors and listeners |
 | ``source_scheduler`` | :class:`SourceScheduler`: pulls from many sources, feeds one target |
-| ``scheduled_source`` | one source as the scheduler sees it |
-| ``scheduler_plan``, ``scheduler_delivery`` | what a step goes by; a share on its way to the target |
-| ``scheduler_strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: who gives how much |
-| ``tracker`` | :class:`ItemTracker`: where each item is |
+| ``scheduled_source`` | one source of a scheduler, with its acknowledgements |
+| ``scheduler_plan``, ``scheduler_delivery`` | the sources and strategy of a step; the delivery to the target |
+| ``scheduler_strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: the share of each source |
+| ``tracker`` | :class:`ItemTracker`: the state of each item |
 
-The duplicate-dropping queue below them, ``SetQueue``, is native.
+Their buffers are native: ``SetQueue``, a queue without duplicates.
 """
 
 from drainq.backoff import Backoff

@@ -2,10 +2,10 @@
 
 # Invariants
 
-1. One item is taken at a time, and between the pull and the end of ``__anext__`` nothing is awaited: a task that is
-   cancelled has taken nothing.
-2. A pull that finds nothing is repeated after each refill, and every ``LONGEST_WAIT`` seconds: the source may have a
-   back-off that only a pull ends.
+1. One item is taken at a time, and nothing is awaited between the pull and the end of ``__anext__``. So a cancelled
+   task has taken nothing.
+2. A pull that finds nothing is repeated after each refill, and every ``LONGEST_WAIT`` seconds, because the source may
+   have a back-off that only a pull ends.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LONGEST_WAIT = 0.25
 
 
 class AwaitedSource(Protocol[T]):
-    """What is asked of a source."""
+    """The methods of a source that are used here."""
 
     def get_next_batch(self, batch_size: int) -> list[T]:
-        """As ``PrefetchSource``."""
+        """Take items, as ``PrefetchSource`` does."""
         ...
 
     def subscribe(self, listener: Callable[[], object]) -> None:
-        """As ``PrefetchSource``."""
+        """Add a listener, as ``PrefetchSource`` does."""
         ...
 
     def unsubscribe(self, listener: Callable[[], object]) -> None:
-        """As ``PrefetchSource``."""
+        """Remove a listener, as ``PrefetchSource`` does."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class AwaitedSource(Protocol[T]):
 
 
 class AsyncItems(Generic[T]):
-    """What ``aiter(source)`` returns; it ends with the stream, or with the source's close."""
+    """The asynchronous iterator of a source. It ends with the stream, or when the source is closed."""
 
     def __init__(self, source: AwaitedSource[T]) -> None:
         self._source = source
@@ -56,7 +56,7 @@ class AsyncItems(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        """The next item, waited for."""
+        """Wait for the next item."""
         source = self._source
         if items := source.get_next_batch(1):
             return items[0]

@@ -1,7 +1,7 @@
-"""A thread that takes turns at some work and sleeps in between, until there is news or it is stopped.
+"""Loop thread: runs turns of some work, and sleeps between them until it is woken or stopped.
 
-Why not the shared timer (``drainq.timer``): a turn lasts as long as the target takes, and a target may block for as
-long as its queue is full. On the timer it would hold a thread that leases and schedules need.
+Why not the shared timer (``drainq.timer``): a turn may block for as long as the target's queue is full. On the timer it
+would occupy a thread that leases and schedules need.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Loop:
         self._news.set()
 
     def stop(self, timeout: float | None) -> bool:
-        """End after the turn in hand; wait for that. Returns whether it has ended."""
+        """End after the current turn, and wait for the end. Return whether the loop has ended."""
         self._stopped.set()
         self.wake()
         return self.join(timeout)
 
     def join(self, timeout: float | None) -> bool:
-        """Wait for the end; False if the time ran out, or on the loop's own thread."""
+        """Wait for the end. Return False if the time ran out, or if called on the loop's own thread."""
         thread = self._thread
         if thread is None:
             return True

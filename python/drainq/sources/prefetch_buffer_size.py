@@ -1,11 +1,10 @@
-"""How large a buffer in front of a slow source has to be.
+"""Buffer size: adapts the capacity of a buffer in front of a slow source.
 
-A buffer hides the source's latency if it holds what is taken while one refill runs: capacity >= rate * latency.
-Neither number is known beforehand and both drift, so the size is found by what happens: a pull that came away
-empty while a refill was running says "too small"; a long run of refills without such a pull says "perhaps too
-large".
+A buffer hides the source's latency if it holds the items that are taken during one refill: capacity >= rate * latency.
+Both numbers are unknown and change. So the capacity grows after a pull that found nothing during a refill, and shrinks
+after many refills without such a pull.
 
-Source: ``AUTOTUNE`` of tf.data grows its prefetch buffer by the same sign.
+Source: ``AUTOTUNE`` of tf.data grows its prefetch buffer by the same rule.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _CALM_REFILLS = 16
 
 
 def check_sizes(capacity: Any, threshold: Any, max_capacity: Any) -> None:
-    """Refuse sizes that a buffer cannot have: TypeError for what is no number, ValueError for what does not fit."""
+    """Check the sizes of a buffer. Raise TypeError if one is no number, ValueError if they do not fit together."""
     for name, value in (("capacity", capacity), ("replenish_threshold", threshold), ("max_capacity", max_capacity)):
         optional = name == "max_capacity" and value is None
         if not optional and (isinstance(value, bool) or not isinstance(value, int)):
@@ -51,7 +50,7 @@ def number_of_items(name: str, value: Any) -> int:
 
 
 class AutoSize:
-    """A capacity between two bounds, and the threshold that goes with it; not locked.
+    """A capacity between two bounds, with its threshold. It has no lock.
 
     Args:
         smallest: the capacity to start with and never to go below.
@@ -76,11 +75,11 @@ class AutoSize:
         self.threshold = threshold
 
     def starved(self) -> None:
-        """Say that a pull found nothing while a refill was running."""
+        """Record a pull that found nothing during a refill."""
         self._starved = True
 
     def refilled(self) -> None:
-        """Say that a refill has ended; the capacity may change."""
+        """Record the end of a refill. The capacity may change."""
         if self._starved:
             self._resize(self.capacity * 2)
         else:

@@ -1,9 +1,7 @@
-"""What a prefetching source is made with; a bad value is refused before anything is started.
+"""The options of a prefetching source: checks them, and makes the source's parts from them.
 
-The parts of the source are made from these options, and made again in a forked child.
-
-Source: ours. ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing" asks a source at every pull, also a
-failing or empty one.
+A forked child makes the parts again. Unlike ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing", the
+schedule does not ask a failing or empty source at every pull.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Schedule:
-    """The earliest time of the next refill; not locked.
+    """The earliest time of the next refill. It has no lock.
 
     Args:
         backoff: the delays after refills that brought nothing new.
@@ -43,11 +41,11 @@ class Schedule:
         """Whether the last refill found items, all of them known: once one is forgotten, asking again may help."""
 
     def begun(self, now: float) -> None:
-        """A refill begins."""
+        """Record the beginning of a refill."""
         self._earliest = now + self._min_interval
 
     def ended(self, refill: Refill, now: float, *, stream_ended: bool) -> bool:
-        """A refill has ended; returns whether it brought something."""
+        """Record the end of a refill. Return whether it brought items."""
         brought = refill.added > 0 and refill.error is None
         self.only_duplicates = refill.error is None and refill.found > 0 and not refill.added
         if brought or (self.only_duplicates and refill.outdated):
@@ -58,7 +56,7 @@ class Schedule:
         return brought
 
     def forgotten(self) -> None:
-        """Items were forgotten: what was a duplicate may be none any more."""
+        """Record that items were forgotten, so that former duplicates may be new."""
         if self.only_duplicates:
             self.not_before = self._earliest
 
@@ -97,22 +95,22 @@ class PrefetchOptions(Generic[T]):
         )
 
     def new_buffer(self, clock: Clock) -> SetQueue[T]:
-        """An empty buffer, which knows the items in it and those in flight."""
+        """Make an empty buffer, which knows its items and those in flight."""
         return SetQueue(
             None, self.key, in_flight=self.in_flight, ttl=self.ttl, clock=None if self.ttl is None else clock
         )
 
     def new_size(self) -> AutoSize:
-        """The size to start with."""
+        """Make the initial size."""
         return AutoSize(self.capacity, self.max_capacity or self.capacity, threshold=self.replenish_threshold)
 
     def new_schedule(self) -> Schedule:
-        """A schedule of refills that has seen none."""
+        """Make a schedule without a refill."""
         return Schedule(Backoff() if self.backoff is None else self.backoff, self.min_interval)
 
 
 def _check(*, on_error: Any, backoff: Any, name: Any, executor: Any, clock: Any) -> None:
-    """Refuse an argument that could not be used later.
+    """Check the arguments that are used only later.
 
     Raises:
         TypeError: it is of the wrong kind; the message says what is needed.

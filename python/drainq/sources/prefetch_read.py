@@ -1,4 +1,4 @@
-"""The way of an item from the source into the buffer: asked for, read, checked, let in or held.
+"""The reader of a prefetching source: asks the source for items, reads and checks them, and puts or holds them.
 
 Invariants:
     1. One thread at a time is in here, the one that runs the refill; ``buffer`` alone is shared with the consumers.

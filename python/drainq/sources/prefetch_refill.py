@@ -1,4 +1,4 @@
-"""The refill's side of a prefetching source: when a refill starts, where it runs, and how it ends.
+"""The refill's side of a prefetching source: starts, runs and ends refills.
 
 Invariants:
     1. One refill at a time: ``_refill`` is set under the lock when one starts and cleared under it by ``_finish``, or

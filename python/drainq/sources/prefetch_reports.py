@@ -1,4 +1,4 @@
-"""What a source reports: errors are counted and handed on, listeners are notified of items.
+"""The reports of a source: counts errors and passes them on, and notifies listeners of items.
 
 Invariants:
     1. Nothing here raises, whatever ``on_error``, a listener or a handler of the log does: each failure is counted.
@@ -20,7 +20,7 @@ _log = logging.getLogger("drainq")
 
 
 class Reports:
-    """Counts and hands on.
+    """Counts errors, passes them on, and calls listeners.
 
     Args:
         name: of the source, for the log.
@@ -41,12 +41,12 @@ class Reports:
         self._state = state
         self.listeners = listeners
         self.errors = 0
-        """How often something was raised."""
+        """The number of errors."""
         self.error: BaseException | None = None
-        """What the next pull is to raise."""
+        """The error for the next pull."""
 
     def report(self, error: BaseException) -> None:
-        """Count an error and hand it on."""
+        """Count an error and pass it on."""
         self._count()
         if callable(self._on_error):
             try:
@@ -62,23 +62,23 @@ class Reports:
                 self._state.notify_all()
 
     def take_error(self) -> BaseException | None:
-        """Return what the next pull is to raise, once."""
+        """Return the error for the next pull, once."""
         with self._state:
             error, self.error = self.error, None
             return error
 
     def subscribe(self, listener: Callable[[], object]) -> None:
-        """Have a listener called; one that is there already is not called twice."""
+        """Add a listener, unless it was added before."""
         if not callable(listener):
             raise TypeError(f"a listener must be a callable without arguments, got {listener!r}")
         self._change(lambda listeners: listeners if listener in listeners else (*listeners, listener))
 
     def unsubscribe(self, listener: Callable[[], object]) -> None:
-        """Call a listener no more."""
+        """Remove a listener."""
         self._change(lambda listeners: tuple(other for other in listeners if other != listener))
 
     def tell(self) -> None:
-        """Wake the threads that wait, and call the listeners."""
+        """Wake the waiting threads, and call the listeners."""
         with self._state:
             self._state.notify_all()
             listeners = self.listeners

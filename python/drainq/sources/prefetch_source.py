@@ -1,6 +1,6 @@
-"""A buffer in front of a slow source, refilled in the background, so that a fast loop stays fast.
+"""The prefetching source: a buffer in front of a slow source, refilled in the background.
 
-This file is the consumer's side; ``prefetch_refill.py`` is the refill's side, and has the invariants that both keep.
+This file is the consumer's side. ``prefetch_refill.py`` is the refill's side, and has the invariants of both.
 
 Invariants:
     1. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.

@@ -1,4 +1,4 @@
-"""One source as the scheduler sees it: take some, and say afterwards how it went.
+"""A source of a scheduler: takes items, and tells the source afterwards whether the target accepted them.
 
 | source | taken by | after the target has them | after the target raised |
 | --- | --- | --- | --- |
@@ -23,7 +23,7 @@ from drainq.sources.source_shapes import Ask, AskIterator, SourceBatch, ask_of
 
 
 class Feed:
-    """A source that is asked for batches."""
+    """A source that returns batches on request."""
 
     needs_items_afterwards = False
     """Whether the items are looked at after the target has had its list."""
@@ -73,7 +73,7 @@ class Feed:
         self._held.extendleft(reversed(items))
 
     def drain_held(self) -> list[Any]:
-        """Give up what is held, and read no more of a batch that was begun."""
+        """Return the held items, and stop reading the current batch."""
         held = list(self._held)
         self._held.clear()
         self._batch = None
@@ -86,10 +86,10 @@ class Feed:
         self._source_ended = self._source_ended or isinstance(self._ask, AskIterator)
 
     def delivered(self, items: list[Any]) -> None:
-        """Say that the target has the items."""
+        """Record that the target has the items."""
 
     def failed(self, items: list[Any]) -> None:
-        """Say that the target raised on the items."""
+        """Record that the target raised on the items."""
 
     @property
     def ended(self) -> bool:

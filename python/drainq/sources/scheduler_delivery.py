@@ -1,4 +1,4 @@
-"""One source's share of a step on its way to the target, and what is said of it to the source and the tracker.
+"""The delivery of one source's share to the target. Reports the outcome to the source and the tracker.
 
 Invariants:
     1. A share that reached the target counts as moved or as failed, never as both.
@@ -52,7 +52,7 @@ class Backlog:
         """Whether the maximum was reached, and the backlog is not down to ``resume`` since."""
 
     def room(self, wanted: int) -> int:
-        """How many of ``wanted`` items the target has room for; raises what ``ask`` raises."""
+        """Return how many of ``wanted`` items fit into the target. An exception of ``ask`` passes through."""
         if self._ask is None or self._maximum is None:
             return wanted
         backlog = number_of_items("what backlog() returns", self._ask())
@@ -87,7 +87,7 @@ class Account:
 
 
 class ShareDelivery:
-    """Hands shares to the target.
+    """Delivers shares to the target.
 
     Args:
         target: called with a source's name and items.
@@ -105,7 +105,7 @@ class ShareDelivery:
         self._report = report
 
     def deliver(self, name: str, account: Account, items: list[Any]) -> int:
-        """Hand over one share; return how many items the target took.
+        """Deliver one share. Return how many items the target took.
 
         Raises:
             BaseException: what the target raised, if it is no Exception.
@@ -130,7 +130,7 @@ class ShareDelivery:
         return count
 
     def settle(self, name: str, settle: Callable[[list[Any]], None], items: list[Any]) -> None:
-        """Tell a source what became of its items."""
+        """Tell a source the outcome of its items."""
         try:
             settle(items)
         except Exception as error:

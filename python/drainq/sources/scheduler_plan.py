@@ -1,4 +1,4 @@
-"""What a step of a scheduler goes by: the sources with their accounts, and the strategy that names them."""
+"""The plan of a scheduler's step: the sources with their accounts, and the strategy that names them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drainq.sources.scheduler_strategy import Strategy
 
 @dataclass(frozen=True)
 class StepPlan:
-    """Sources and strategy; each of ``names``, which the strategy names, has an account: see :func:`checked_plan`."""
+    """Sources and strategy. Each of the strategy's ``names`` has an account (see :func:`checked_plan`)."""
 
     accounts: Mapping[str, Account]
     strategy: Strategy
@@ -20,10 +20,10 @@ class StepPlan:
 
 
 def checked_plan(accounts: Mapping[str, Account], strategy: Strategy, names: tuple[str, ...]) -> StepPlan:
-    """Return a plan.
+    """Return a plan, after a check.
 
     Raises:
-        ValueError: the strategy names a source that is not there.
+        ValueError: the strategy names an unknown source.
     """
     unknown = [name for name in names if name not in accounts]
     if unknown:
@@ -32,14 +32,14 @@ def checked_plan(accounts: Mapping[str, Account], strategy: Strategy, names: tup
 
 
 def source_name(name: Any) -> str:
-    """Return the name of a source; refuse what is none."""
+    """Check the name of a source, and return it."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a source must be a str, got {name!r}")
     return name
 
 
 def names_of(strategy: Any) -> tuple[str, ...]:
-    """Return the names of the sources that a strategy names; refuse what is no strategy."""
+    """Check a strategy, and return the names of its sources."""
     if not isinstance(strategy, Strategy):
         raise TypeError(f"strategy must be Fair, Prefer, Weighted or an object like them, got {strategy!r}")
     return tuple(strategy.names())

@@ -1,13 +1,13 @@
-"""How a scheduler shares a batch among its sources: values that nest and may be swapped at any time.
+"""Strategies: how a scheduler shares a batch among its sources. They are values, which can be nested and replaced.
 
-A strategy splits a number of items among the sources that still have some; what a source then cannot give is
-split again among the others, so no share is left unused. A strategy keeps no state: the fractions of an item
-that a split leaves over are credits, by child, which the scheduler hands in. So a strategy may be swapped, or the
-same one used twice, and no source loses a turn.
+A strategy splits a number of items among the sources that have items. If a source has fewer than its share, the rest is
+split again among the others, so no share is left unused. A strategy has no state: the scheduler passes in the credits,
+which are the fractions of an item left over from earlier splits, by child. So a strategy may be replaced, or used
+twice, and no source loses a turn.
 
-Bounds: over any time in which the same sources have items, a child of ``Fair`` or ``Weighted`` is never further
-from its exact share than one item per sibling; a source with items waits at most for one round of the others. A
-source behind ``Prefer`` waits as long as the preferred one has items.
+Bounds: as long as the same sources have items, a child of ``Fair`` or ``Weighted`` differs from its exact share by at
+most one item per sibling, and a source with items waits for at most one round of the others. A source behind ``Prefer``
+waits as long as the preferred source has items.
 
 Source: the strategies of "Fast Critical Path with Async Queueing"; the credits are those of deficit round-robin.
 """
@@ -24,7 +24,7 @@ Credits = MutableMapping[Child, float]
 
 
 def checked_split(strategy: Strategy, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
-    """Split ``n`` items by a strategy, which may be the caller's own, and check that the answer makes sense.
+    """Split ``n`` items by a strategy, which may be the caller's own, and check the result.
 
     Returns:
         The shares of live sources that are not 0; their sum is at most ``n``.
@@ -51,19 +51,19 @@ def checked_split(strategy: Strategy, n: int, live: Collection[str], credits: Cr
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Anything that splits a batch; hashable, equal to another that splits alike."""
+    """An object that splits a batch. It is hashable, and equal to an object that splits in the same way."""
 
     def names(self) -> Iterator[str]:
-        """Yield the names of the sources, nested ones too; a scheduler asks once, when the strategy is set."""
+        """Yield the names of the sources, including nested ones. A scheduler asks once, when the strategy is set."""
         ...
 
     def split(self, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
-        """Return how many of ``n`` items each of the ``live`` sources shall give; a sum of ``n`` unless none is live.
+        """Return the share of each ``live`` source. The sum is ``n`` unless no source is live.
 
         Args:
             n: items to split.
             live: the names of the sources that may have items.
-            credits: what is left over from earlier splits, in items; changed by this one.
+            credits: the items left over from earlier splits, which this call updates.
         """
         ...
 
@@ -150,11 +150,11 @@ class Fair(Weighted):
 
 @dataclass(frozen=True, init=False)
 class Prefer:
-    """Strict priority: everything from the first that has items, the rest from the next.
+    """Strict priority: takes all items from the first source, and the rest from the next.
 
     Args:
         first: a source's name, or a strategy.
-        otherwise: what fills the rest of a batch; None for nothing.
+        otherwise: a source's name, or a strategy, for the rest of a batch; None for nothing.
 
     Example:
         >>> Prefer("z", otherwise=Fair("x", "y")).split(8, ["x", "y"], {})
@@ -207,9 +207,9 @@ def _split_child(child: Child, n: int, live: Collection[str], credits: Credits) 
 
 
 def _round(owed: Mapping[Child, float], n: int) -> dict[Child, int]:
-    """Round what is owed to whole items that sum to ``n``, the largest remainders up; ties by position.
+    """Round shares to whole items that sum to ``n``. The largest remainders are rounded up, ties by position.
 
-    Remainders are compared to nine digits: thirds do not sum to one, and a turn must not depend on that.
+    Remainders are compared to nine digits, because floating-point thirds do not sum to one.
     """
     given = {child: max(0, math.floor(amount)) for child, amount in owed.items()}
     missing = n - sum(given.values())

@@ -1,4 +1,4 @@
-"""The loop that pulls from many sources by a strategy and feeds a target, no faster than it keeps up.
+"""The source scheduler: pulls from many sources by a strategy, and feeds a target no faster than its backlog allows.
 
 Invariants:
     1. One step at a time. What a step takes is delivered, counted as failed, or given back to its source, also
@@ -139,7 +139,7 @@ class SourceScheduler:
             return self._deliver(plan, self._take(plan, self._room()))
 
     def _room(self) -> int:
-        """Items that the next step may move; none if the backlog is not known."""
+        """Return how many items the next step may move, or 0 if the backlog is unknown."""
         try:
             return self._backlog.room(self._batch_size)
         except Exception as error:
@@ -332,7 +332,7 @@ class SourceScheduler:
         )
 
     def _turn(self, idle_turns: int) -> float | None:
-        """One turn of the loop: step, and say how long to sleep after it; None when nothing will ever come."""
+        """Run one step. Return the seconds to sleep after it, or None if no item will ever come."""
         if self._asking:
             return _COURTESY
         errors_before = self._errors

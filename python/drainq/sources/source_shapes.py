@@ -1,4 +1,4 @@
-"""What a source may be, and what it may answer with.
+"""The shapes of sources and of their results.
 
 | shape | asked by |
 | --- | --- |
@@ -35,7 +35,7 @@ _NO_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 
 
 class PullSource(Protocol[T_co]):
-    """An object that hands out batches."""
+    """An object that returns batches."""
 
     def get_next_batch(self, batch_size: int, /) -> Iterable[T_co] | None:
         """Return up to ``batch_size`` items; None ends the stream."""
@@ -63,7 +63,7 @@ def ask_of(source: PullSource[T] | Ask[T] | Iterator[T]) -> Ask[T]:
 
 
 class AskIterator(Generic[T]):
-    """Asks an iterator for its next items; what is left of it belongs to this process alone."""
+    """Asks an iterator for its next items. A forked child does not continue it."""
 
     def __init__(self, iterator: Iterator[T]) -> None:
         self._iterator = iterator
@@ -81,7 +81,7 @@ class AskIterator(Generic[T]):
 
 
 class SourceBatch(Generic[T]):
-    """What a source answered with, read once, from front to end.
+    """The result of a source, read once from beginning to end.
 
     Args:
         answer: an iterable of items.

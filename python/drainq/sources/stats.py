@@ -1,4 +1,4 @@
-"""What a prefetching source and a scheduler have done: counters, taken at one moment."""
+"""The statistics of a prefetching source and of a scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrefetchStats(Statistics):
     unusable: int
     """Items whose key raised, so that they could not enter."""
     errors: int
-    """What was raised by the source, an item's key, ``on_error``, a listener, the clock, ``retry`` or the executor."""
+    """Errors of the source, an item's key, ``on_error``, a listener, the clock, ``backoff`` or the executor."""
     empty_refills: int
     """Refills for which the source had nothing."""
     in_flight: int
@@ -38,12 +38,12 @@ class PrefetchStats(Statistics):
     held: int
     """Items returned beyond the capacity, which enter next."""
     starved_pulls: int
-    """Pulls that came away empty while a refill was running."""
+    """Pulls that found nothing during a refill."""
 
 
 @dataclass(frozen=True)
 class SourceCounts(Statistics):
-    """What became of one source's items."""
+    """The counters of one source's items."""
 
     moved: int
     """Items that the target took."""

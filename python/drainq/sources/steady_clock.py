@@ -1,14 +1,14 @@
-"""A clock that was handed in, made fit to decide when a slow source is asked again.
+"""The steady clock: wraps a user's clock, for the back-off of a source, so that it neither goes back nor fails.
 
-A back-off is a length of time. But the clock that is handed in tells moments, and it may jump, fail, or answer with
-something that is no number. A refill that waits for a moment would then wait for an hour that was set back, or die.
+A user's clock may jump, raise, or return something that is no number. A refill would then wait for too long, or never
+run.
 
 Invariants:
-    1. The answers never go back. A jump back by more than ``_JITTER`` is taken out of all later answers, so that what
-       was left of a wait is what is left of it; a smaller one (two threads that read at once) stands still instead.
-    2. :meth:`SteadyClock.now` raises no Exception: a failure is reported, and the time goes on from the last good
-       answer by the machine's own clock. :meth:`SteadyClock.certain` raises nothing at all.
-    3. The clock that was handed in runs with no lock of ours held.
+    1. The time never goes back. A jump back by more than ``_JITTER`` is added to all later times, so a wait keeps its
+       remaining length. After a smaller one (of two threads that read at once), the time stands still.
+    2. :meth:`SteadyClock.now` raises no Exception: a failure is reported, and the machine's own clock continues from
+       the last good time. :meth:`SteadyClock.certain` raises nothing at all.
+    3. The user's clock is called without a lock.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SteadyClock:
         self._added = 0.0
 
     def now(self) -> float:
-        """The time in seconds: never less than before."""
+        """Return the time in seconds, which is never less than before."""
         try:
             read = float(self._clock.now())
             if not 0 <= read < math.inf:
@@ -73,7 +73,7 @@ class SteadyClock:
             return self._last
 
     def certain(self) -> float:
-        """The time in seconds, whatever the clock does: for a background thread, which must go on."""
+        """Return the time in seconds even if the clock raises, for a background thread that must continue."""
         try:
             return self.now()
         except BaseException as error:
