@@ -15,14 +15,14 @@ _LINE = re.compile(rb'^(.*? \[)([^\]]*)(\] "[A-Z]+ )([^ "]+)(.*)$', re.DOTALL)
 
 
 def repeated(log: Path, lines: int) -> Iterator[bytes]:
-    """A log's lines over and over."""
+    """Repeat the lines of a log."""
     content = log.read_bytes().split(b"\n")[:-1]
     for place in range(lines):
         yield content[place % len(content)]
 
 
 def own(log: Path, lines: int, paths: int = 200_000) -> Iterator[bytes]:
-    """A log's lines, each round an hour later, with request times; a fifth of them have one of many paths."""
+    """Repeat the lines of a log, each round an hour later, with request times. A fifth of them have one of many paths."""
     dice = random.Random(7)
     content = log.read_bytes().split(b"\n")[:-1]
     for place in range(lines):

@@ -49,7 +49,7 @@ def _bench(report: Report, only: str) -> None:
 
 
 def judged(found: dict[str, Any]) -> Figure:
-    """A figure from a line of the Rust benchmarks: every round, and the goals as data."""
+    """Make a figure from a line of the Rust benchmarks: every round, and the goals as data."""
     goals = [_goal(goal, found["unit"]) for goal in found["goals"]]
     return figure(found["name"], found["unit"], found["costs"], goals, found["note"])
 

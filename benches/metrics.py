@@ -88,7 +88,7 @@ class Command:
 
 
 def _needed(process: psutil.Process, used: dict[int, float]) -> float:
-    """The resident bytes of a process and its children; their processor seconds so far go into ``used``."""
+    """Return the resident bytes of a process and its children. Record their processor seconds in ``used``."""
     resident = 0.0
     try:
         family = [process, *process.children(recursive=True)]
@@ -122,7 +122,7 @@ def compared(kind: str, log: Path, lines: int, rounds: Sequence[int], scratch: P
 
 
 def start(log: Path, rounds: int, scratch: Path) -> Measured:
-    """The job on few lines."""
+    """Measure the job on few lines."""
     ways = {way: Command(way, log, scratch) for way in (SPARK, LOCAL, f"{SPARK} --no-archive")}
     for _ in range(rounds):
         for way in ways.values():
@@ -131,7 +131,7 @@ def start(log: Path, rounds: int, scratch: Path) -> Measured:
 
 
 def figure_of(name: str, costs: Mapping[str, Sequence[float]], lines: int) -> Figure:
-    """A figure, judged."""
+    """Make a figure with its goals judged."""
     if name.startswith(f"{FEW:,}"):
         return figure(name, "s", costs, [Below(SPARK, 4.5, "s"), Below(LOCAL, 1.0, "s")])
     if name.endswith(PROCESSOR):

@@ -42,7 +42,7 @@ def publish(run: Run, folder: Path) -> Path:
 
 
 def rendered(page: str, run: Run) -> str:
-    """The text of a page with the figures of ``run``."""
+    """Return the text of a page with the figures of ``run``."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
@@ -58,7 +58,7 @@ def state(run: Run) -> None:
 
 
 def stated(document: str, run: Run) -> str:
-    """The text of a document with the figures of ``run`` in their marked places."""
+    """Return the text of a document with the figures of ``run`` in the marked places."""
     for name, text in {"bounded": bounded, "knees": knees}.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         if run.title == "batch_queue" and begin in document:
@@ -68,7 +68,9 @@ def stated(document: str, run: Run) -> str:
 
 
 def bounded(run: Run) -> str:
-    """From what share to what share of the cheapest rival's processor time an item takes where the queue is bounded."""
+    """Return the lowest and the highest share of the cheapest rival's processor time that an item takes in a bounded
+    queue.
+    """
     verdicts = [
         verdict
         for figure in run.figures
@@ -83,7 +85,7 @@ def bounded(run: Run) -> str:
 
 
 def shares(reached: Sequence[str]) -> str:
-    """From the least to the greatest of some ratios, as text: shares, which have no sign of a factor.
+    """Return the lowest and the highest of some ratios as text, as shares.
 
     Example:
         >>> shares(["0.98x", "10.4x", "9.31x"])
@@ -93,7 +95,7 @@ def shares(reached: Sequence[str]) -> str:
 
 
 def knees(run: Run) -> str:
-    """A table of what an item costs at each value of the settings that decide the size of batches."""
+    """Return a table of the cost of an item at each value of the settings that decide the size of batches."""
     lines = ["", "| setting | processor time an item |", "| --- | --: |"]
     for figure in run.figures:
         if figure.name.startswith(KNEE):
@@ -106,7 +108,7 @@ def knees(run: Run) -> str:
 
 
 def about(machine: Mapping[str, Any]) -> str:
-    """The machine, its software and the commit, in one line."""
+    """Describe the machine, its software and the commit in one line."""
     versions = [
         f"{name.title()} {machine[name].split()[0]}" for name in ("python", "rust", "postgres") if name in machine
     ]
@@ -117,7 +119,7 @@ def about(machine: Mapping[str, Any]) -> str:
 
 
 def losses(run: Run) -> str:
-    """What drainq loses in these figures: goals that were missed, and rivals that cost less."""
+    """Return what drainq loses in these figures: missed goals, and cheaper rivals."""
     verdicts = [(figure, verdict) for figure in run.figures for verdict in figure.verdicts]
     missed = [
         f"- Missed, *{figure.name}*: {verdict.asked}; reached {verdict.reached} ({spreads(verdict)})."
@@ -142,7 +144,7 @@ def _cheaper(figure: Figure) -> Iterator[str]:
 
 
 def section(figure: Figure) -> str:
-    """A figure: its table with a row a contestant, what a reader must know, the goals."""
+    """Return a figure as text: a table with a row for each contestant, its notes and its goals."""
     unit = _Unit(figure.unit)
     header = ["contestant", unit.heading]
     if figure.rounds > 1:
@@ -178,7 +180,7 @@ def _goal(verdict: Verdict) -> str:
 
 
 def spreads(verdict: Verdict) -> str:
-    """The middle half of this run's rounds, and the range over the last runs if there is one."""
+    """Return the middle half of this run's rounds, and the range over the last runs if there is one."""
     return "; ".join(filter(None, (verdict.spread, ranges.over_runs(verdict))))
 
 
@@ -210,7 +212,8 @@ class _Unit:
 
 
 def amount(value: float, unit: str = "s") -> str:
-    """A value with its unit; a time (``s``, ``ms``, ``us``, ``ns``, with or without ``/item``) in the one that reads well.
+    """Format a value with its unit. A time (``s``, ``ms``, ``us``, ``ns``, with or without ``/item``) gets a suitable
+    unit.
 
     Example:
         >>> amount(0.000133, "s/message"), amount(22601, "us"), amount(0.214, "%")
@@ -232,7 +235,7 @@ def number(value: float) -> str:
 
 
 def rate(seconds: float) -> str:
-    """How many a second, if one takes ``seconds``.
+    """Return the number of items a second, if an item takes ``seconds``.
 
     Example:
         >>> rate(42.4e-9), rate(133e-6), rate(0.5)
@@ -248,7 +251,7 @@ def rate(seconds: float) -> str:
 
 
 def count(many: int, thing: str) -> str:
-    """A number of things, in the singular for one.
+    """Return a number of things as text, in the singular or the plural.
 
     Example:
         >>> count(1, "producer"), count(1000, "item")

@@ -53,11 +53,11 @@ class Parts:
             (self._folder / f"{name}.json").write_text(json.dumps(part), encoding="utf-8")
 
     def missing(self) -> list[str]:
-        """The parts that were measured neither here nor earlier."""
+        """Return the parts that were measured neither here nor earlier."""
         return [name for name in self._names if self._part(name) is None]
 
     def costs(self) -> dict[str, dict[str, list[float]]]:
-        """The costs of all parts that are there: their rounds, one after the other."""
+        """Return the costs of all measured parts, with their rounds joined."""
         together: dict[str, dict[str, list[float]]] = {}
         for name in self._names:
             for figure, costs in (self._part(name) or {"measured": {}})["measured"].items():
@@ -66,12 +66,12 @@ class Parts:
         return together
 
     def figures(self) -> list[Figure]:
-        """The figures of all parts that are there, in the order of the parts."""
+        """Return the figures of all measured parts, in the order of the parts."""
         kept = [part for name in self._names if (part := self._part(name)) is not None]
         return [figure_of(figure) for part in kept for figure in part["figures"]]
 
     def load_before(self) -> float | None:
-        """The highest load that a part began with."""
+        """Return the highest load at the beginning of a part."""
         loads = [part["load_before"] for name in self._names if (part := self._part(name)) and part["load_before"]]
         return max(loads, default=None)
 

@@ -63,11 +63,11 @@ class Ratio:
     aim: float | None = None
 
     def limits(self) -> str:
-        """The limit and the aim as text."""
+        """Return the limit and the aim as text."""
         return f"{self.times:.3g}x" + ("" if self.aim is None else f" (aim {self.aim:.3g}x)")
 
     def ratios(self, costs: Costs) -> list[float]:
-        """What ``ours`` cost for each unit of ``theirs``, round by round."""
+        """Return the cost of ``ours`` for each unit of ``theirs``, round by round."""
         return [ours / theirs for ours, theirs in zip(costs[self.ours], costs[self.theirs], strict=True)]
 
 
@@ -151,7 +151,7 @@ def _verdict(
 
 
 def figure(name: str, unit: str, costs: Costs, goals: Sequence[Goal] = (), note: str = "") -> Figure:
-    """A figure from what each contestant cost in each round."""
+    """Make a figure from the cost of each contestant in each round."""
     spreads = {contestant: Spread(*map(_short, quartiles(values))) for contestant, values in costs.items()}
     rounds = len(next(iter(costs.values())))
     return Figure(name, unit, rounds, spreads, [goal.judge(costs) for goal in goals], note)
@@ -265,7 +265,7 @@ def _short(value: float) -> float:
 
 
 def machine(**more: object) -> dict[str, Any]:
-    """What ran the figures: processor, cores, versions, commit, load; ``more`` is added."""
+    """Describe where the figures were measured: processor, cores, versions, commit, load. ``more`` is added."""
     others = [f":!{path}" for path in MADE]
     return {
         "processor": _processor(),
@@ -281,26 +281,26 @@ def machine(**more: object) -> dict[str, Any]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long ``work`` takes."""
+    """Measure the time of ``work``."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """How long ``work`` keeps this thread's processor busy: what other programs take does not count."""
+    """Measure the processor time of this thread for ``work``, without that of other programs."""
     started = time.thread_time()
     work()
     return time.thread_time() - started
 
 
 def rounds(options: argparse.Namespace, usual: int, quick: int = 3) -> int:
-    """How many rounds count: what was asked for, or what is usual."""
+    """Return the number of rounds: the requested number, or the usual one."""
     return options.rounds or (quick if options.quick else usual)
 
 
 def wanted(name: str, options: argparse.Namespace) -> bool:
-    """Whether a figure was asked for."""
+    """Return whether a figure was requested."""
     return options.only.lower() in name.lower()
 
 

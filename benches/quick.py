@@ -38,12 +38,12 @@ def main() -> int:
 
 
 def calls(report: Report, options: argparse.Namespace) -> None:
-    """What does a produce call cost?"""
+    """Measure the cost of a produce call."""
     hot_path.produce(report, options)
 
 
 def end_to_end(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost from the producer to the handler, in bounded room?"""
+    """Measure the cost of an item from the producer to the handler, in a bounded queue."""
     makes = {name: RIVALS[name] for name in (OURS, *LEAN)}
     many = 20 * batch_queue.ROOM
     for load in (dataclasses(100), tuples(100), dicts(100)):
@@ -51,12 +51,12 @@ def end_to_end(report: Report, options: argparse.Namespace) -> None:
 
 
 def latency(report: Report, options: argparse.Namespace) -> None:
-    """How long from put to the handler?"""
+    """Measure the time from put to the handler."""
     batch_queue.latency(report, options, [(1_000, 500), (10_000, 5_000)])
 
 
 def multi_queue(report: Report, options: argparse.Namespace) -> None:
-    """What does a put and a get cost?"""
+    """Measure the cost of a put and a get."""
     multi.pairs(report, options)
 
 

@@ -21,7 +21,7 @@ NEAR = 1.15
 
 
 def following(run: Run, former: Run | None, again: bool = False) -> Run:
-    """The run that is published next, with what the runs before it reached.
+    """Return the run to publish next, with the ratios of the runs before it.
 
     Args:
         run: what was measured now.
@@ -52,7 +52,7 @@ def following(run: Run, former: Run | None, again: bool = False) -> Run:
 
 
 def ratio(reached: str) -> float | None:
-    """The number of a ratio such as ``0.98x`` or ``1,204x``; None for what is no ratio.
+    """Return the number of a ratio such as ``0.98x`` or ``1,204x``, or None.
 
     Example:
         >>> ratio("1,204x"), ratio("8.19 ms")
@@ -62,7 +62,7 @@ def ratio(reached: str) -> float | None:
 
 
 def ends(reached: Sequence[str]) -> str:
-    """From the least to the greatest of some ratios, as text.
+    """Return the lowest and the highest of some ratios as text.
 
     Example:
         >>> ends(["0.98x", "10.4x", "9.31x"])
@@ -76,7 +76,7 @@ def _number(reached: str) -> float:
 
 
 def over_runs(verdict: Verdict) -> str:
-    """The range of a goal's ratio over the last runs, as text; empty if no earlier run had the goal.
+    """Return the range of a goal's ratio over the last runs as text, or "" if no earlier run had the goal.
 
     Example:
         >>> over_runs(Verdict("at most 1x", "0.98x", "0.97x to 1.01x", True, earlier={"2026-01-01T00:00:00Z": "0.83x"}))
@@ -86,18 +86,18 @@ def over_runs(verdict: Verdict) -> str:
 
 
 def reached(verdict: Verdict) -> list[str]:
-    """What a goal reached in this run and in the earlier ones."""
+    """Return the ratios of a goal in this run and in the earlier ones."""
     return [verdict.reached, *verdict.earlier.values()]
 
 
 def came_back(verdict: Verdict) -> bool:
-    """Whether the runs of a goal differ by no more than the factor ``NEAR``."""
+    """Return whether the ratios of a goal in its runs differ by at most the factor ``NEAR``."""
     numbers = list(map(_number, reached(verdict)))
     return max(numbers) <= NEAR * min(numbers)
 
 
 def summary(run: Run) -> str:
-    """Which runs the ranges are of, and a table of the ratios that did not come back; empty without earlier runs."""
+    """List the runs of the ranges, and tabulate the ratios that did not come back. Return "" without earlier runs."""
     ratios = [(figure, verdict) for figure in run.figures for verdict in figure.verdicts if verdict.earlier]
     if not ratios:
         return ""

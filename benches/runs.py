@@ -87,7 +87,7 @@ def read(path: Path) -> Run:
 
 
 def figure_of(made: Mapping[str, Any]) -> Figure:
-    """The figure that :func:`dataclasses.asdict` made this of."""
+    """Return the figure from which :func:`dataclasses.asdict` made a dictionary."""
     costs = {name: Spread(**spread) for name, spread in made["costs"].items()}
     verdicts = [Verdict(**verdict) for verdict in made["verdicts"]]
     return Figure(made["name"], made["unit"], made["rounds"], costs, verdicts, made["note"])

@@ -81,7 +81,7 @@ Loop = Callable[[dict[str, Any], Target], tuple[Step, Step]]
 
 
 def asked_directly(sources: dict[str, Any], target: Target) -> tuple[Step, Step]:
-    """The loop as one writes it first: ask each source in turn. Returns one round of it, and what ends it."""
+    """Ask each source in turn, in a simple loop. Return one round of it, and a function that ends it."""
 
     def step() -> None:
         for name, source in sources.items():
@@ -91,7 +91,7 @@ def asked_directly(sources: dict[str, Any], target: Target) -> tuple[Step, Step]
 
 
 def prefetched(sources: dict[str, Any], target: Target) -> tuple[Step, Step]:
-    """The same behind buffers that find their size by themselves. Returns one step of it, and what ends it."""
+    """Ask the sources through buffers that adapt their size. Return one step, and a function that ends it."""
     buffered = {
         name: PrefetchSource(source, capacity=2000, replenish_threshold=1000, max_capacity=64_000, name=name)
         for name, source in sources.items()
@@ -131,12 +131,12 @@ def throughput(loop: Loop, *, seconds: float, slow: float) -> list[float]:
 
 
 def spread(rates: list[float]) -> float:
-    """How choppy: the standard deviation of the throughput in parts of its mean."""
+    """Compute the standard deviation of the throughput, relative to its mean."""
     return statistics.pstdev(rates) / (statistics.fmean(rates) or 1)
 
 
 def bars(rates: list[float]) -> str:
-    """The throughput over time as a line of text, each character as high as the rate is against the highest."""
+    """Draw the throughput over time as a line of text."""
     levels, top = " .:-=+*#%@", max(rates) or 1
     return "".join(levels[round(rate / top * (len(levels) - 1))] for rate in rates[:100])
 

@@ -57,7 +57,9 @@ class Aggregator:
 
 
 def forwarding(address: str, job: str, fails: Callable[[Any], bool]) -> Callable[[Iterable[int]], Iterator[Any]]:
-    """The function for ``mapPartitions``: count, send, and return which attempt this was and how much it sent."""
+    """Return the function for ``mapPartitions``: it counts, sends, and returns the attempt and the number of items
+    sent.
+    """
 
     def forward(rows: Iterable[int]) -> Iterator[tuple[str, int]]:
         info, partial = task_info(), Counter()

@@ -41,7 +41,7 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
 
 
 def native_documentation(path: str) -> str:
-    """The docstring of a class, a function or a member of the native module, by its path; "" if there is none."""
+    """Return the docstring of a class, a function or a member of the native module by its path, or ""."""
     thing: Any = importlib.import_module(NATIVE)
     for name in path.split("."):
         thing = inspect.getattr_static(thing, name, None)

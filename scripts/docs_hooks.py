@@ -22,7 +22,7 @@ _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>(?:\.\./)+[^)\s]*)\)")
 
 
 def without_links_to_sources(markdown: str, depth: int) -> str:
-    """The text of a page, ``depth`` folders below ``docs``, in which links that climb higher are their text alone.
+    """Return the text of a page, ``depth`` folders below ``docs``, without the links that leave ``docs``.
 
     Example:
         >>> without_links_to_sources("see [the core](../../crates/x.rs), [b](../b.md)", 1)
@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def with_figures(markdown: str, title: str) -> str:
-    """The text of a page of figures with those of its last published run."""
+    """Add the figures of the last published run to the text of a page of figures."""
     if str(_ROOT) not in sys.path:
         sys.path.insert(0, str(_ROOT))
     from benches import pages, runs
@@ -53,7 +53,7 @@ def with_figures(markdown: str, title: str) -> str:
 
 
 def missing_names(html: str, modules: list[str]) -> list[str]:
-    """The public names of these modules that a page does not explain.
+    """Return the public names of these modules that a page does not explain.
 
     Example:
         >>> missing_names('<h3 id="drainq.columns.GroupBy">', ["drainq.columns"])[:2]

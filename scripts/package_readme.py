@@ -19,7 +19,7 @@ _LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)"
 
 
 def with_absolute_links(markdown: str, repository: str, commit: str) -> str:
-    """The text with each relative link as an address in the repository at a commit.
+    """Replace each relative link by the address in the repository at a commit.
 
     Args:
         markdown: the text.
@@ -49,7 +49,7 @@ def installed_from_the_index(markdown: str) -> str:
 
 
 def with_addresses(pyproject: str, repository: str) -> str:
-    """The text of pyproject.toml with the addresses of the project, before its table of extras."""
+    """Return the text of pyproject.toml with the addresses of the project before its table of extras."""
     urls = {"Source": "", "Documentation": "/blob/main/docs/index.md", "Changelog": "/blob/main/CHANGELOG.md"}
     table = "".join(f'{name} = "{repository}{path}"\n' for name, path in urls.items())
     before, extras, after = pyproject.partition("[project.optional-dependencies]")

@@ -31,7 +31,7 @@ PLATFORMS = (
 
 
 def bill(lock: dict[str, Any], built: set[tuple[str, str]]) -> dict[str, Any]:
-    """The bill of those packages of a lock file whose name and version are in ``built``."""
+    """Return the bill of the packages of a lock file whose name and version are in ``built``."""
     packages = {(package["name"], package["version"]): package for package in lock["package"]}
     [version] = [version for name, version in packages if name == WHOLE]
     return {
@@ -44,7 +44,7 @@ def bill(lock: dict[str, Any], built: set[tuple[str, str]]) -> dict[str, Any]:
 
 
 def built_packages() -> set[tuple[str, str]]:
-    """The name and the version of each package that is linked into the native module of a wheel."""
+    """Return the name and the version of each package that is linked into a wheel's native module."""
     command = ["cargo", "tree", "--locked", "-p", WHOLE, "--edges", "normal", "--prefix", "none"]
     command += [word for platform in PLATFORMS for word in ("--target", platform)]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
 
 
 def faults(wheel: Path) -> list[str]:
-    """What is wrong with the file itself."""
+    """Return the faults of the wheel file itself."""
     found = []
     size = wheel.stat().st_size
     if size > LARGEST:
@@ -93,7 +93,7 @@ def faults(wheel: Path) -> list[str]:
 
 
 def works(wheel: Path, python: str) -> bool:
-    """Whether the program runs in an empty environment of this interpreter."""
+    """Return whether the program runs in an empty environment of this interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         bin_folder = place / "venv" / ("Scripts" if sys.platform == "win32" else "bin")

@@ -20,7 +20,7 @@ from benches.python.batch_runs import ROOM, through
 
 
 def knees(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost with small batches?"""
+    """Measure the cost of an item with small batches."""
     many = 20_000 if options.quick else 200_000
     note = f"processor time of the process; {many:,} dataclasses made on the way, one producer, one drain thread"
 

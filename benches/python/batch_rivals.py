@@ -63,7 +63,7 @@ class Drainq:
 
 
 def drainq_by_type(load: Load, handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """The batch queue with a partition a type."""
+    """Make the batch queue with a partition for each type."""
     return Drainq(load, handler, capacity, blocking, partitions=len(load.keys))
 
 
@@ -121,7 +121,7 @@ def _dropping(put_nowait: Callable[[Any], object], full: type[Exception]) -> Cal
 def _bounded(
     one: Any, full: type[Exception], empty: type[Exception], load: Load, handler: Handler, blocking: bool
 ) -> Rival:
-    """A queue with the methods of ``queue.Queue``."""
+    """Make a rival from a queue with the methods of ``queue.Queue``."""
     put = one.put if blocking else _dropping(one.put_nowait, full)
     return Getter(put, one.get, one.get_nowait, load, handler, end=one.put, empty=empty)
 
@@ -167,7 +167,7 @@ class _Closing:
 
 
 def polled_deque(load: Load, handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """A deque without a bound that a thread looks at each millisecond."""
+    """Make a rival from an unbounded deque, which a thread polls each millisecond."""
     items: collections.deque[Any] = collections.deque()
     take, ended = items.popleft, threading.Event()
 
@@ -192,7 +192,7 @@ def polled_deque(load: Load, handler: Handler, capacity: int, blocking: bool = T
 
 
 def in_the_producer(load: Load, handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """No queue and no thread: lists of a thousand items a producer, handled by it under one lock."""
+    """Make a rival without a queue or a thread: each producer calls the handler with lists of a thousand items."""
     local, lock = threading.local(), threading.Lock()
     every: list[list[Any]] = []
 
@@ -222,14 +222,14 @@ def standard_queue(load: Load, handler: Handler, capacity: int, blocking: bool =
 
 
 def culsans_queue(load: Load, handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """The synchronous side of ``culsans.Queue``."""
+    """Make a rival from the synchronous side of ``culsans.Queue``."""
     import culsans
 
     return _bounded(culsans.Queue(capacity).sync_q, culsans.QueueFull, culsans.QueueEmpty, load, handler, blocking)
 
 
 def janus_queue(load: Load, handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """The synchronous side of ``janus.Queue``."""
+    """Make a rival from the synchronous side of ``janus.Queue``."""
     import janus
 
     return _bounded(janus.Queue(capacity).sync_q, janus.SyncQueueFull, janus.SyncQueueEmpty, load, handler, blocking)

@@ -42,7 +42,7 @@ TABLES: list[tuple[list[str], dict[str, str]]] = [
 
 
 def cost(work: Callable[[], object], items: int) -> Callable[[], float]:
-    """A round: processor seconds of this process for one item."""
+    """Measure one round: the processor seconds of this process for one item."""
 
     def once() -> float:
         started = time.process_time()
@@ -65,7 +65,7 @@ def parsed(pieces: list[bytes]) -> Iterator[pa.RecordBatch]:
 
 
 def with_periods(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns by which the tables are grouped, beside those of the lines."""
+    """Add the columns by which the tables are grouped."""
     second, status = batch["second"].to_numpy(), batch["status"].to_numpy()
     more = {"minute": second // 60 * 60, "hour": second // 3600 * 3600, "day": second // 86400 * 86400}
     more["errors"] = (status >= 400).astype(np.int64)
@@ -74,7 +74,7 @@ def with_periods(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def tables(pieces: list[bytes]) -> list[pa.RecordBatch]:
-    """The seven tables of ``drainq metrics``."""
+    """Aggregate the seven tables of ``drainq metrics``."""
     groups = [GroupBy(keys, aggregates) for keys, aggregates in TABLES]
     for batch in parsed(pieces):
         columns = with_periods(batch)
@@ -90,7 +90,7 @@ PATTERN = (
 
 
 def by_polars(lines: pl.Series) -> pl.DataFrame:
-    """The fields by one regular expression; times and numbers as such."""
+    """Parse the fields by one regular expression, with times and numbers converted."""
     found = lines.str.extract_groups(PATTERN).struct.unnest()
     found.columns = ["client", "stamp", "request", "status", "size", "referrer", "agent", "seconds"]
     return found.with_columns(

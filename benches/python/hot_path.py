@@ -57,11 +57,11 @@ class Item:
 
 
 def ignore(_batch: list[Any]) -> None:
-    """The cheapest handler."""
+    """Do nothing: the cheapest handler."""
 
 
 def open_queue(types: Sequence[type], **options: Any) -> BatchQueue:
-    """A queue of one drain thread with room for a million items a partition."""
+    """Open a queue with one drain thread and room for a million items in a partition."""
     config = BatchQueueConfig(**{"threads": ThreadPolicy.fixed(1), "buffer_size": 1_000_000, **options})
     one = BatchQueue("bench", config)
     for kind in types:
@@ -91,7 +91,7 @@ class Calls:
 
 
 def one_by_one(one: BatchQueue) -> Callable[[Iterable[Any]], None]:
-    """A loop of ``produce`` over a list, as one writes it."""
+    """Return a loop of ``produce`` over a list."""
 
     def call(items: Iterable[Any]) -> None:
         produce = one.produce
@@ -102,12 +102,12 @@ def one_by_one(one: BatchQueue) -> Callable[[Iterable[Any]], None]:
 
 
 def ours(one: BatchQueue, arguments: Sequence[Any], many: bool = False) -> Calls:
-    """The calls of a producer of ``one``."""
+    """Return the calls of a producer of ``one``."""
     return Calls(one.produce_many if many else one.produce, one.flush, arguments)
 
 
 def simple_queue(arguments: Sequence[Any]) -> Calls:
-    """A ``SimpleQueue`` that is not read during a burst."""
+    """Return the calls of a ``SimpleQueue``, which has no reader during a burst."""
     one: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def empty() -> None:
@@ -118,25 +118,25 @@ def simple_queue(arguments: Sequence[Any]) -> Calls:
 
 
 def standard_queue(arguments: Sequence[Any]) -> Calls:
-    """A ``queue.Queue`` that is not read during a burst."""
+    """Return the calls of a ``queue.Queue``, which has no reader during a burst."""
     one: queue.Queue[Any] = queue.Queue()
     return Calls(one.put, one.queue.clear, arguments)
 
 
 def deque(arguments: Sequence[Any], many: bool = False) -> Calls:
-    """A ``deque``."""
+    """Return the calls of a ``deque``."""
     one: collections.deque[Any] = collections.deque()
     return Calls(one.extend if many else one.append, one.clear, arguments)
 
 
 def output_of(program: str, *arguments: object) -> str:
-    """What a Python program of its own prints."""
+    """Return the output of a Python program that runs in a new process."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def number_from(program: str, *arguments: object) -> float:
-    """The number that it prints."""
+    """Return the number that such a program prints."""
     return float(output_of(program, *arguments))
 
 
@@ -158,7 +158,7 @@ def compare(
 
 
 def produce(report: Report, options: argparse.Namespace) -> None:
-    """What does a produce call cost?"""
+    """Measure the cost of a produce call."""
     items = [Item()] * 10_000
     with open_queue([Item]) as one, open_queue([Item], linger=5.0) as undrained:
         calls = {
@@ -174,7 +174,7 @@ def produce(report: Report, options: argparse.Namespace) -> None:
 
 
 def dispatch_key(report: Report, options: argparse.Namespace) -> None:
-    """What does a produce call cost where a value in the item is its type?"""
+    """Measure the cost of a produce call if a value in the item is its type."""
     items = [("kind", 1.0)] * 10_000
     by_value = open_queue([], dispatch_key=operator.itemgetter(0))
     by_value.add_handler("kind", ignore)
@@ -189,7 +189,7 @@ def dispatch_key(report: Report, options: argparse.Namespace) -> None:
 
 
 def mixed_types(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost in produce_many of lists whose items are of many types, against a loop of produce?"""
+    """Measure the cost of an item in produce_many of lists with items of many types, compared with a loop of produce."""
     types = [type(f"Item{number}", (Item,), {"__slots__": ()}) for number in range(100)]
     shuffled = [kind() for kind in types]
     random.Random(1).shuffle(shuffled)
@@ -205,7 +205,7 @@ def mixed_types(report: Report, options: argparse.Namespace) -> None:
 
 
 def produce_many(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost in produce_many(100)?"""
+    """Measure the cost of an item in produce_many(100)."""
     lists = [[Item()] * 100] * 100
     with open_queue([Item]) as one, open_queue([Item], linger=5.0) as undrained:
         calls = {
@@ -219,7 +219,7 @@ def produce_many(report: Report, options: argparse.Namespace) -> None:
 
 
 def partitions(report: Report, options: argparse.Namespace) -> None:
-    """What do many partitions cost a producer?"""
+    """Measure the cost of many partitions for a producer."""
     types = [type(f"Item{number}", (Item,), {"__slots__": ()}) for number in range(128)]
     items = list(itertools.islice(itertools.cycle([kind() for kind in types]), 10_000))
     one_partition = open_queue(types, partitions=PartitionPolicy.fixed(1))
@@ -230,7 +230,7 @@ def partitions(report: Report, options: argparse.Namespace) -> None:
 
 
 def record_batch(report: Report, options: argparse.Namespace) -> None:
-    """What does it cost to produce a record batch of 1,000 rows?"""
+    """Measure the cost of producing a record batch of 1,000 rows."""
     import pyarrow
 
     batches = [pyarrow.record_batch({"v": list(range(1000))})] * 10_000
@@ -268,7 +268,7 @@ for limit, number in waits:
 
 
 def gil_wait(report: Report, options: argparse.Namespace) -> None:
-    """How long does the drain thread wait for the GIL, while four producers keep it busy?
+    """Measure the drain thread's wait for the GIL while four producers are busy.
 
     In a process of its own: a collection of the objects that other figures left would hold the GIL for longer.
     """
@@ -310,7 +310,7 @@ if which == "drainq":
 
 
 def memory(report: Report, options: argparse.Namespace) -> None:
-    """How many bytes does a place take that holds an item?"""
+    """Measure the bytes of a place that holds an item."""
     count = 100_000 if options.quick else 1_000_000
     contestants = {name: functools.partial(number_from, MEMORY, name, count) for name in (OURS, "SimpleQueue", "Queue")}
     note = "growth of the process while that many items are queued, the items themselves not included"
@@ -353,7 +353,7 @@ with BatchQueue("idle", config) as queue:
 
 
 def idle(report: Report, options: argparse.Namespace) -> None:
-    """What do four idle drain threads cost?"""
+    """Measure the cost of four idle drain threads."""
     duration = 0.5 if options.quick else 2.0
     woken: dict[str, list[float]] = {}
 
@@ -399,7 +399,7 @@ queue.shutdown()
 
 
 def interrupt(report: Report, options: argparse.Namespace) -> None:
-    """How long until Ctrl-C has broken a produce call that waits for room?"""
+    """Measure the time until Ctrl-C interrupts a produce call that waits for room."""
     once = functools.partial(number_from, INTERRUPTED)
     goals = [Below(OURS, 0.05)]
     report.add(

@@ -85,13 +85,13 @@ def main() -> int:
 
 
 def version_of(python: str) -> str:
-    """The version of an interpreter."""
+    """Return the version of an interpreter."""
     command = [python, "-c", "import platform; print(platform.python_version())"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def environment(python: str, wheel: str, folder: Path) -> Path:
-    """An environment of this interpreter with drainq from such a wheel; returns its interpreter."""
+    """Make an environment of this interpreter with drainq from the wheel. Return its interpreter."""
     print(f"building: {wheel}, {python}", file=sys.stderr, flush=True)
     room = folder / f"{version_of(python)}-{len(WHEELS[wheel])}"
     run(python, "-m", "venv", room)
@@ -109,7 +109,7 @@ def run(*command: str | Path) -> None:
 
 
 def measure(python: Path) -> dict[str, float]:
-    """Seconds an item of each call, in a process of its own."""
+    """Measure the seconds for an item of each call, in a new process."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-c", CALLS]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ, cwd=python.parent)

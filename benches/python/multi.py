@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def pairs(report: Report, options: argparse.Namespace) -> None:
-    """What does a put and a get cost, one thread, one key?"""
+    """Measure the cost of a put and a get, with one thread and one key."""
     count = 5_000 if options.quick else 50_000
 
     def cost(rival: Rival) -> float:
@@ -56,7 +56,7 @@ def pairs(report: Report, options: argparse.Namespace) -> None:
 
 
 def throughput(report: Report, options: argparse.Namespace) -> None:
-    """How fast do items go from producers to consumers, 1,024 at most in each sub-queue?"""
+    """Measure the throughput from producers to consumers, with at most 1,024 items in each sub-queue."""
     count = 20_000 if options.quick else 120_000
     for producers, consumers in ((1, 1), (4, 4), (4, 1)):
         contestants = {
@@ -75,7 +75,7 @@ def throughput(report: Report, options: argparse.Namespace) -> None:
 
 
 def writers(report: Report, options: argparse.Namespace) -> None:
-    """The Java original's own benchmark: 5 sub-queues, 50 writers each, one reader, 1 M of capacity in all."""
+    """Run the Java original's own benchmark: 5 sub-queues, 50 writers each, one reader, a capacity of 1 M."""
     count = 50_000 if options.quick else 500_000
     contestants = {
         name: functools.partial(transfer, RIVALS[name], 250, 1, 5, 200_000, count) for name in (OURS, STANDARD, NAIVE)
@@ -93,7 +93,7 @@ def writers(report: Report, options: argparse.Namespace) -> None:
 
 
 def transfer(make: Callable[..., Rival], producers: int, consumers: int, keys: int, capacity: int, count: int) -> float:
-    """Seconds an item, from the first put that starts to the last get that ends."""
+    """Measure the seconds for an item, from the first put to the last get."""
     rival = make(keys, capacity)
     ready = threading.Barrier(producers + consumers)
 
@@ -121,7 +121,7 @@ def transfer(make: Callable[..., Rival], producers: int, consumers: int, keys: i
 
 
 def bulk(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost in get_many(1000), against get?"""
+    """Measure the cost of an item in get_many(1000), compared with get."""
     count = 10_000 if options.quick else 100_000
     mq = MultiQueue()
     subs = [mq.add_sub_queue(key) for key in range(4)]
@@ -149,7 +149,7 @@ def bulk(report: Report, options: argparse.Namespace) -> None:
 
 
 def idle(report: Report, options: argparse.Namespace) -> None:
-    """What does a take cost among idle sub-queues, against one alone?"""
+    """Measure the cost of a take among idle sub-queues, compared with a single sub-queue."""
     count = 2_000 if options.quick else 20_000
 
     def cost(make: Callable[..., Rival], keys: int, count: int) -> Callable[[], float]:
@@ -186,7 +186,7 @@ def idle(report: Report, options: argparse.Namespace) -> None:
 
 
 def round_trip(report: Report, options: argparse.Namespace) -> None:
-    """How long until a blocked getter has answered?"""
+    """Measure the time until a blocked getter has answered."""
     count = 200 if options.quick else 2_000
 
     def ping_pong(make: Callable[..., Rival]) -> float:
@@ -213,7 +213,7 @@ def round_trip(report: Report, options: argparse.Namespace) -> None:
 
 
 def tasks(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost between two tasks of one event loop, 100 at most waiting?"""
+    """Measure the cost of an item between two tasks of one event loop, with at most 100 waiting."""
     count = 2_000 if options.quick else 20_000
 
     async def run(put: Callable, get: Callable) -> float:
@@ -274,7 +274,7 @@ except KeyboardInterrupt:
 
 
 def interrupt(report: Report, options: argparse.Namespace) -> None:
-    """How long until Ctrl-C has broken a blocked get?"""
+    """Measure the time until Ctrl-C interrupts a blocked get."""
 
     def once() -> float:
         done = subprocess.run(

@@ -31,7 +31,7 @@ def drainq(keys: int = 1, capacity: int = 0) -> Rival:
 
 
 def standard(keys: int = 1, capacity: int = 0) -> Rival:
-    """One ``queue.Queue`` for all keys: it knows no keys, so it has less to do."""
+    """Make one ``queue.Queue`` for all keys. It has less to do, because it knows no keys."""
     one = queue.Queue(capacity * keys)
     return Rival([one.put] * keys, one.get)
 

@@ -81,7 +81,7 @@ Work = Callable[[Callable[[Hashable], object], Callable[[], object], list[Hashab
 
 
 def fill_then_drain(put: Callable[[Hashable], object], get: Callable[[], object], items: list[Hashable]) -> None:
-    """All puts, then all gets: a long queue."""
+    """Put all items, then get them all: a long queue."""
     for item in items:
         put(item)
     for _ in items:
@@ -89,7 +89,7 @@ def fill_then_drain(put: Callable[[Hashable], object], get: Callable[[], object]
 
 
 def in_turn(put: Callable[[Hashable], object], get: Callable[[], object], items: list[Hashable]) -> None:
-    """A put and a get, one after the other: a short queue."""
+    """Put and get each item in turn: a short queue."""
     for item in items:
         put(item)
         get()
@@ -124,7 +124,7 @@ def bulk(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
 
 
 def two_threads(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
-    """Seconds per item from a putting thread to a getting one, which waits for each."""
+    """Measure the seconds for an item from a putting thread to a getting thread, which waits for each."""
 
     def run() -> float:
         waiting, ready = make(), threading.Barrier(2)
@@ -152,7 +152,7 @@ FAST_CALL, SLOW_CALL, SLOW_ROW = 0.0002, 0.060, 4e-6
 
 
 def fast_source() -> Callable[[int], list[int]]:
-    """A source with ever new rows that takes a fraction of a millisecond."""
+    """Return a source of new rows that takes a fraction of a millisecond."""
     first = itertools.count(step=1_000_000)
 
     def ask(n: int) -> list[int]:
@@ -164,7 +164,7 @@ def fast_source() -> Callable[[int], list[int]]:
 
 
 def slow_source() -> Callable[[int], list[int]]:
-    """A source with ever new rows that takes 60 ms and more."""
+    """Return a source of new rows that takes 60 ms and more."""
     first = itertools.count(step=1_000_000)
 
     def ask(n: int) -> list[int]:
@@ -176,7 +176,7 @@ def slow_source() -> Callable[[int], list[int]]:
 
 
 def story(capacity: int | None, run_for: float) -> Callable[[], float]:
-    """Seconds per row of a loop that asks two fast sources and a slow one for 200 rows each.
+    """Measure the seconds for a row of a loop that asks two fast sources and a slow one for 200 rows each.
 
     Args:
         capacity: of the prefetching source in front of the slow one; None asks it directly.

@@ -19,7 +19,7 @@ Task = Callable[[Batches], Batches]
 
 
 def call(rows: Any) -> int:
-    """A service that takes its time for a batch; return how many rows it got."""
+    """Simulate a service that takes time for a batch. Return the number of rows."""
     time.sleep(CALL)
     return len(rows)
 
@@ -33,7 +33,7 @@ def chunks(batches: Batches, form: str) -> Iterator[Any]:
 
 
 def counted(rows: int) -> Any:
-    """The answer of a task."""
+    """Return the result of a task."""
     return pa.RecordBatch.from_pydict({"n": [rows]})
 
 
@@ -87,7 +87,7 @@ def dictionary(batches: Batches) -> Batches:
 
 
 def item_by_item(batches: Batches) -> Batches:
-    """The same behind a ``queue.Queue`` that gets each row by itself."""
+    """Do the same with a ``queue.Queue`` of single rows."""
     waiting: queue.Queue[Any] = queue.Queue(10_000)
     sums: dict[int, list[int]] = {}
 

@@ -53,12 +53,12 @@ class Sums:
             rivals.add(self.sums, key, value)
 
     def result(self) -> Iterator[tuple[int, int, int]]:
-        """The partial results."""
+        """Return the partial results."""
         return ((key, n, total) for key, (n, total) in self.sums.items())
 
 
 def written(frame: Any, form: str, rows: int) -> float:
-    """Seconds that ``sink`` takes."""
+    """Measure the seconds of ``sink``."""
 
     def run() -> None:
         assert sink(frame, Service, threads=rivals.THREADS, rows=form).rows == rows
@@ -67,7 +67,7 @@ def written(frame: Any, form: str, rows: int) -> float:
 
 
 def by_hand(frame: Any, task: rivals.Task, rows: int) -> float:
-    """Seconds that a task of a rival takes to write everything."""
+    """Measure the seconds of a rival's task that writes all rows."""
 
     def run() -> None:
         assert sum(row.n for row in frame.mapInArrow(task, "n long").collect()) == rows
@@ -76,7 +76,7 @@ def by_hand(frame: Any, task: rivals.Task, rows: int) -> float:
 
 
 def summed(make: Callable[[], Any], rows: int) -> float:
-    """Seconds an item until the merged sums are in the driver."""
+    """Measure the seconds for an item until the merged sums are in the driver."""
 
     def run() -> None:
         found = make().groupBy("key").sum("n", "total").collect()
@@ -97,7 +97,7 @@ def in_pandas(frame: Any) -> Any:
 
 
 def idle(spark: Any) -> float:
-    """Seconds that a task's queue costs that gets nothing: opened, drained and closed."""
+    """Measure the seconds of a task's queue without items: opened, drained and closed."""
 
     def open_and_close(rows: Iterator[Any]) -> Iterator[float]:
         started = time.perf_counter()

@@ -82,17 +82,17 @@ def compare(
 
 
 def bounded_dataclasses(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost that its producer makes on the way, where there is room for 16,384?"""
+    """Measure the cost of an item that its producer creates just before, with room for 16,384."""
     bounded(report, options, dataclasses, [(1, 4), (100, 1), (100, 4), (100, 16)])
 
 
 def bounded_tuples(report: Report, options: argparse.Namespace) -> None:
-    """The same, of tuples."""
+    """Measure the same with tuples."""
     bounded(report, options, tuples, [(1, 4), (100, 1), (100, 4), (100, 16)])
 
 
 def bounded_dicts(report: Report, options: argparse.Namespace) -> None:
-    """The same, of dicts."""
+    """Measure the same with dicts."""
     bounded(report, options, dicts, [(1, 4), (100, 4)])
 
 
@@ -136,7 +136,7 @@ def bounded_load(
 
 
 def burst(report: Report, options: argparse.Namespace) -> None:
-    """What does a ready-made item cost in a burst into unlimited room?"""
+    """Measure the cost of a ready-made item in a burst into an unbounded queue."""
     many = 20_000 if options.quick else 200_000
     load = dataclasses(100)
     rivals = ((SIMPLE, 2.0, 2.5), (DEQUE, 7.0, 8.0), (OTEL, 7.0, 8.0), (STANDARD, 30.0, 60.0))
@@ -166,13 +166,13 @@ def spin(loops: int) -> None:
 
 
 def loops_for(seconds: float) -> int:
-    """How many loops of :func:`spin` take so long here."""
+    """Return the number of loops of :func:`spin` that take ``seconds`` here."""
     best = min(protocol.seconds(lambda: spin(10_000)) for _ in range(20))
     return max(1, round(10_000 * seconds / best))
 
 
 def dropped(report: Report, options: argparse.Namespace) -> None:
-    """Which share of the items do busy producers lose that do not wait for room?"""
+    """Measure the share of the items that busy producers lose if they do not wait for room."""
     each = 20_000 if options.quick else 100_000
     load = dataclasses(1)
     loops = loops_for(2e-6)
@@ -212,7 +212,7 @@ def latency(
     options: argparse.Namespace,
     loads: Sequence[tuple[int, int]] = ((1_000, 1_000), (10_000, 10_000), (50_000, 50_000)),
 ) -> None:
-    """How long from put to the handler, with nothing else to do? For each rate, a second, and number of items."""
+    """Measure the time from put to the handler of an idle queue, for each rate a second and number of items."""
     prompt = f"{OURS}, min_idle=0"
     makes: dict[str, Make] = {
         OURS: RIVALS[OURS],
@@ -250,7 +250,7 @@ def latency(
 
 
 def waits_of(make: Make, many: int, rate: int) -> list[float]:
-    """The time that each item waited."""
+    """Return the time that each item waited."""
     waits: list[float] = []
     clock = time.perf_counter
 

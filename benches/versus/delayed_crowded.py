@@ -27,7 +27,7 @@ FUTURE_MS = 4_000_000_000_000  # far beyond the end of the run
 
 
 def run(report: Report, url: str, options: argparse.Namespace) -> None:
-    """All figures of this file that were asked for."""
+    """Report all requested figures of this file."""
     rounds = options.rounds or (3 if options.quick else 9)
     rows = 50_000 if options.quick else 1_000_000
     if any(protocol.wanted(name, options) for name in ("empty poll", "cron tick")):
@@ -77,7 +77,7 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
 
 
 def _empty_poll(queue: DelayedQueue[str]) -> float:
-    """Seconds that a poll takes that finds nothing: the mean of many, since the first polls of a table just filled take longer."""
+    """Measure the seconds of a poll that finds nothing: the mean of many, since the first polls of a table differ."""
 
     def polls() -> None:
         for _ in range(POLLS):
@@ -148,7 +148,7 @@ def _over_dead_rows(report: Report, url: str, options: argparse.Namespace, round
 
 
 def _wake_up(report: Report, url: str, rounds: int, each: int) -> None:
-    """From the start of an offer in another process to the end of the poll that was waiting for it: by NOTIFY."""
+    """Measure the time from the start of an offer in another process to the end of the waiting poll."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     producer = spawn.Process(target=_produce, args=(url, there), daemon=True)

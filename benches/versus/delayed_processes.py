@@ -35,7 +35,7 @@ class Remaining:
             return bool(self._left.value <= 0)
 
     def reached(self) -> bool:
-        """Whether the last one was taken."""
+        """Return whether the last message was taken."""
         return bool(self._left.value <= 0)
 
 

@@ -20,7 +20,7 @@ _INSERT = (
 
 
 def run(report: Report, options: argparse.Namespace) -> None:
-    """The figure, if it was asked for: batches of 1,000, one transaction each, WAL, ``synchronous = NORMAL``."""
+    """Report the figure, if it was requested: batches of 1,000, one transaction each, in WAL mode."""
     name = "SQLite: offer_batch of 1,000"
     if not protocol.wanted(name, options):
         return

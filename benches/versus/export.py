@@ -45,7 +45,7 @@ sys.stdin.read()
 
 @contextmanager
 def collector() -> Iterator[str]:
-    """The endpoint of a collector that answers at once."""
+    """Start a collector's endpoint that answers at once."""
     command = [sys.executable, "-c", COLLECTOR]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -56,7 +56,7 @@ def collector() -> Iterator[str]:
 
 
 def attributes(series: int) -> dict[str, Any]:
-    """What distinguishes a series, as a web server's metrics have it."""
+    """Return the attributes of a series, like those of a web server's metrics."""
     return {"page": f"/product/{series}", "method": "GET", "status": 200}
 
 
@@ -106,7 +106,7 @@ def otlp(report: Report, options: argparse.Namespace) -> None:
 
 
 def sdk(endpoint: str) -> tuple[Any, Any, Any, Any]:
-    """The SDK's exporter, a collection of one point a series for it, and a provider with a counter of its own."""
+    """Make the SDK's exporter, a collection with one point for each series, and a provider with a counter."""
     from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
@@ -151,7 +151,7 @@ def kafka(report: Report, options: argparse.Namespace) -> None:
 
 
 def by_hand(config: dict[str, Any], topic: str, pairs: list[tuple[bytes, bytes]], *, identity: bool) -> Any:
-    """What a program does without an exporter: produce, serve reports, wait while the local queue is full."""
+    """Do the work of an exporter by hand: produce, serve reports, wait while the local queue is full."""
     from confluent_kafka import Producer
 
     producer = Producer(dict(config))
@@ -178,7 +178,7 @@ def by_hand(config: dict[str, Any], topic: str, pairs: list[tuple[bytes, bytes]]
 
 
 def remote(report: Report, options: argparse.Namespace) -> None:
-    """Items to a server in this process: what a stream costs, without a rival."""
+    """Measure the cost of a stream of items to a server in this process, without a rival."""
     count = 20_000 if options.quick else 100_000
     items = [{"page": f"/product/{number % 100}", "hits": number} for number in range(count)]
     seen: list[int] = []
@@ -196,12 +196,12 @@ def remote(report: Report, options: argparse.Namespace) -> None:
 
 
 def cost(work: Any, count: int) -> float:
-    """Seconds an item."""
+    """Measure the seconds for an item."""
     return protocol.seconds(work) / count
 
 
 def processor_cost(work: Any, count: int) -> float:
-    """Seconds of processors an item, of all threads of this process: what other programs take does not count."""
+    """Measure the processor seconds for an item of all threads of this process."""
     started = time.process_time()
     work()
     return (time.process_time() - started) / count

@@ -136,7 +136,7 @@ def by_spark(log: str, out: Path) -> tuple[int, int]:
 
 
 def by_python(log: str, out: Path) -> tuple[int, int]:
-    """One process, a dictionary for each table, in SQLite."""
+    """Aggregate in one process, with a dictionary for each table, into SQLite."""
     line = re.compile(PATTERN.encode())
     path = re.compile(PATH.encode())
     found: dict[str, dict[Any, list[Any]]] = {table: {} for table in TABLES}

@@ -22,7 +22,7 @@ from .tree import DoesNotApply, faulty
 
 
 def check(mutants: list[Mutant]) -> list[str]:
-    """What is wrong with the lists, without a build: names that are not one's own, texts that do not apply."""
+    """Return the faults of the lists, found without a build: names that occur twice, texts that do not apply."""
     counts = Counter([*core_room.names(), *(mutant.name for mutants in ROOMS.values() for mutant in mutants)])
     wrong = [f"{name}: the name of {count} mutants" for name, count in counts.items() if count > 1]
     wrong += core_room.check()
@@ -37,7 +37,7 @@ def check(mutants: list[Mutant]) -> list[str]:
 
 
 def arguments() -> tuple[list[str], list[Mutant], bool]:
-    """The chosen faults of the core, the chosen text mutants, and whether to check only."""
+    """Return the chosen faults of the core, the chosen text mutants, and whether to check only."""
     parser = argparse.ArgumentParser(prog="mutants", description="Plants faults and checks that the tests notice.")
     parser.add_argument("names", nargs="*", metavar="MUTANT", help="all of them if none is named")
     parser.add_argument("--room", choices=["core", *ROOMS], help="the mutants of one room")

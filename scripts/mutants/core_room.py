@@ -75,25 +75,25 @@ def run(programs: dict[str, Path], model: str, mutant: str | None) -> tuple[str,
 
 
 def planted_in_the_sources() -> set[str]:
-    """The names of all faults that the core asks for."""
+    """Return the names of all faults in the core's sources."""
     asks = re.compile(r'\b(?:planted|order|full_fence)\(\s*"(\w+)"')
     return {name for path in SOURCES.rglob("*.rs") for name in asks.findall(path.read_text(encoding="utf-8"))}
 
 
 def functions_of_the_core() -> set[str]:
-    """The names of all functions in the core's sources and tests."""
+    """Return the names of all functions in the core's sources and tests."""
     folders = (SOURCES, SOURCES.parent / "tests")
     texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.rs")]
     return {name for text in texts for name in re.findall(r"\bfn (\w+)", text)}
 
 
 def names() -> list[str]:
-    """The names of all faults, in the order in which they are planted."""
+    """Return the names of all faults, in the order in which they are planted."""
     return [name for lists in (FAULTS, TEST_FAULTS) for faults in lists.values() for name in faults]
 
 
 def check() -> list[str]:
-    """What is wrong with the list: faults that are only in it, or only in the sources."""
+    """Return the differences between the list and the sources."""
     listed, found = set(names()), planted_in_the_sources()
     wrong = [f"{name}: in the sources, but not in scripts/mutants/core.py" for name in sorted(found - listed)]
     wrong += [f"{name}: listed, but not in the sources" for name in sorted(listed - found)]

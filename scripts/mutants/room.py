@@ -42,7 +42,7 @@ def run_room(mutants: Sequence[Mutant]) -> list[Verdict]:
 
 
 def _sound_tests(tree: Tree, mutants: Sequence[Mutant]) -> set[str]:
-    """The tests that pass without a fault."""
+    """Return the tests that pass without a fault."""
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     started = time.monotonic()
     ended, note = _pytest(tree, tests, PATIENCE + 10 * len(tests))

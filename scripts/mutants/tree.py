@@ -105,7 +105,7 @@ class Tree:
 
 
 def faulty(mutant: Mutant, top: Path = ROOT) -> str:
-    """The text of the mutant's file with the fault in it.
+    """Return the text of the mutant's file with the fault in it.
 
     Raises:
         DoesNotApply: its old text is not exactly once in its file.

@@ -3,9 +3,9 @@
 /// What a request without a path is known by: a port scan, a TLS greeting, silence.
 pub const NO_ENDPOINT: &[u8] = b"-";
 
-/// The path in `GET /path?query HTTP/1.1`, or in one with a whole URL; [`NO_ENDPOINT`] if it is no request.
+/// Returns the path of `GET /path?query HTTP/1.1`, also with a whole URL, or [`NO_ENDPOINT`] if it is no request.
 ///
-/// It is a piece of the request, so that no byte of it is copied.
+/// The path is a slice of the request, so no byte is copied.
 pub fn endpoint_of(request: &[u8]) -> &[u8] {
     let Some(space) = memchr::memchr(b' ', request) else { return NO_ENDPOINT };
     let (method, mut target) = (&request[..space], &request[space + 1..]);
@@ -26,7 +26,7 @@ pub fn endpoint_of(request: &[u8]) -> &[u8] {
     }
 }
 
-/// The path in `http://host/path`; None if the target is no such URL.
+/// Returns the path of `http://host/path`, or None if the target is no such URL.
 fn path_of_url(target: &[u8]) -> Option<&[u8]> {
     let separator = memchr::memmem::find(target, b"://")?;
     if !is_alphabetic(&target[..separator]) {

@@ -13,7 +13,7 @@ use super::endpoint::endpoint_of;
 use super::stamp;
 use std::borrow::Cow;
 
-/// The lines of a piece of a log, without the `\n` that each ends with, the last one perhaps not.
+/// Returns the lines of a piece of a log, without their `\n`, which the last line may lack.
 pub fn lines_of(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut begin = 0;
     std::iter::from_fn(move || {
@@ -73,7 +73,7 @@ pub enum Reason<'a> {
 }
 
 impl Reason<'_> {
-    /// The reason in words.
+    /// Returns the reason in words.
     pub fn text(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Empty => "empty line",
@@ -92,7 +92,7 @@ impl Reason<'_> {
     }
 }
 
-/// The first 40 characters of a stamp, with bytes that are not ASCII as escapes.
+/// Returns the first 40 characters of a stamp, with bytes that are not ASCII as escapes.
 fn shown(stamp: &[u8]) -> String {
     let mut text = String::new();
     for byte in stamp.iter().take(40) {
@@ -171,7 +171,7 @@ impl<'a> Rest<'a> {
         self.0 = &self.0[bytes..];
     }
 
-    /// What is before the next space, at least a byte and no quote among them; the space is skipped.
+    /// Reads a word, which has at least a byte and no quote, and the space after it.
     #[inline]
     fn word(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|byte| matches!(byte, b' ' | b'"'))?;
@@ -183,7 +183,7 @@ impl<'a> Rest<'a> {
         Some(word)
     }
 
-    /// The client; everything up to the first byte of the stamp is skipped.
+    /// Reads the client, and skips everything before the first byte of the stamp.
     #[inline]
     fn client(&mut self) -> Option<&'a [u8]> {
         let client = self.word().filter(|word| is_client(word))?;
@@ -203,7 +203,7 @@ impl<'a> Rest<'a> {
         Some(client)
     }
 
-    /// The text in the brackets; the brackets, a space and the request's quote are skipped.
+    /// Reads the text in the brackets, and skips the brackets, a space and the request's quote.
     #[inline]
     fn through_stamp(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|byte| matches!(byte, b']' | b'"'))?;
@@ -215,7 +215,7 @@ impl<'a> Rest<'a> {
         Some(stamp)
     }
 
-    /// What is before the quote that ends the field; that quote is skipped.
+    /// Reads a field up to the quote that ends it, and the quote.
     #[inline]
     fn quoted(&mut self) -> Option<&'a [u8]> {
         let mut end = 0;
@@ -230,7 +230,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// A space and three digits.
+    /// Reads a space and three digits.
     #[inline]
     fn status(&mut self) -> Option<i64> {
         let [b' ', digits @ ..] = self.0.first_chunk::<4>()? else { return None };
@@ -241,7 +241,7 @@ impl<'a> Rest<'a> {
         Some(number(digits))
     }
 
-    /// A space and up to 15 digits, or `-`; a space or the end comes after.
+    /// Reads a space and up to 15 digits, or `-`. A space or the end must follow.
     #[inline]
     fn size(&mut self) -> Option<i64> {
         let text = self.0.strip_prefix(b" ")?;
@@ -255,7 +255,7 @@ impl<'a> Rest<'a> {
         Some(size)
     }
 
-    /// Nothing, or a space and seconds or `-`, and then the end.
+    /// Reads nothing, or a space and seconds or `-`. The end must follow.
     #[inline]
     fn time_at_the_end(&self) -> Option<Option<f64>> {
         match self.0 {
@@ -286,7 +286,7 @@ fn number(digits: &[u8]) -> i64 {
     digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
 }
 
-/// Up to nine digits, and perhaps a point and up to nine more.
+/// Parses up to nine digits, and optionally a point and up to nine more.
 fn seconds_of(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 10] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
     const EXACT: i64 = 1 << 53;

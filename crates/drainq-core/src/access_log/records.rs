@@ -17,16 +17,14 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// None yet, with room for some.
+    /// Makes an empty column with room for some texts.
     pub fn with_capacity(texts: usize, bytes: usize) -> Self {
         let mut ends = Vec::with_capacity(texts + 1);
         ends.push(0);
         Self { ends, bytes: Vec::with_capacity(bytes) }
     }
 
-    /// One more.
-    ///
-    /// The bytes stay below [`i32::MAX`]: the caller sees to that.
+    /// Adds a text. The caller ensures that the bytes stay below [`i32::MAX`].
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
@@ -61,7 +59,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// None yet, with room for those of `lines` lines of `bytes` bytes in all.
+    /// Makes empty columns with room for the records of `lines` lines with `bytes` bytes in all.
     pub fn with_capacity(lines: usize, bytes: usize) -> Self {
         let texts = |part| Texts::with_capacity(lines, bytes / part);
         Self {
@@ -79,7 +77,7 @@ impl Records {
         }
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.second.len()
     }

@@ -5,7 +5,7 @@ pub const LENGTH: usize = 26;
 
 const DAY: i64 = 86_400;
 
-/// Epoch seconds of a stamp; None if there is no such time. A leap second is the second before it.
+/// Returns the epoch seconds of a stamp, or None if there is no such time. A leap second is the second before it.
 pub fn second_of(stamp: &[u8]) -> Option<i64> {
     let stamp: &[u8; LENGTH] = stamp.try_into().ok()?;
     let marks = [(2, b'/'), (6, b'/'), (11, b':'), (14, b':'), (17, b':'), (20, b' ')];

@@ -9,12 +9,12 @@ pub struct ValidityBitmap {
 }
 
 impl ValidityBitmap {
-    /// No place yet, with room for some.
+    /// Makes an empty bitmap with room for some places.
     pub fn with_capacity(places: usize) -> Self {
         Self { bytes: Vec::with_capacity(places.div_ceil(8)), length: 0, zeros: 0 }
     }
 
-    /// One more place.
+    /// Adds a place.
     #[inline]
     pub fn push(&mut self, valid: bool) {
         if self.length.is_multiple_of(8) {
@@ -32,12 +32,12 @@ impl ValidityBitmap {
         self.bytes[place / 8] >> (place % 8) & 1 == 1
     }
 
-    /// How many are not valid.
+    /// Returns the number of places that are not valid.
     pub fn zeros(&self) -> usize {
         self.zeros
     }
 
-    /// The bits, eight places in a byte.
+    /// Returns the bits, eight places in a byte.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
