@@ -101,8 +101,8 @@ MUTANTS = [
         "capacity_is_exceeded",
         "a refill puts more into the buffer than it has room for",
         "python/drainq/sources/prefetch_read.py",
-        "        return max(0, self._size.capacity - len(self._buffer))\n",
-        "        return max(0, 1 + self._size.capacity - len(self._buffer))\n",
+        "        return self._size.capacity - len(self._buffer)\n",
+        "        return 1 + self._size.capacity - len(self._buffer)\n",
         "tests/sources/test_prefetch.py::test_the_capacity_holds_and_the_rest_enters_first_next_time",
     ),
     Mutant(

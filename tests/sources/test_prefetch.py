@@ -94,6 +94,8 @@ def test_one_refill_at_a_time(make, background):
         prefetch.get_next_batch(1)
     assert len(background.waiting) == 1
     assert prefetch.stats().refilling
+    prefetch.get_next_batch(0)  # asks for nothing, and so finds nothing missing
+    assert prefetch.stats().starved_pulls == 4
     background.run()
     assert not prefetch.stats().refilling
 

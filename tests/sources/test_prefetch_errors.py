@@ -110,13 +110,32 @@ def test_an_item_whose_key_raises_is_counted_and_costs_no_other(make, background
     assert source.close(0)
 
 
-def test_an_interrupt_in_a_key_says_nothing_about_the_item(make, background, heard):
-    source = make(lambda n: [1, 2, 3], key=Raises(KeyboardInterrupt(), 2, then=lambda item: item))
+@pytest.mark.parametrize(("calls", "items"), [((2,), [1, 2, 3]), ((2, 3), [1, 3])], ids=["once", "twice"])
+def test_an_interrupt_in_a_key_says_nothing_about_the_item(make, background, heard, calls, items):
+    source = make(lambda n: [1, 2, 3], key=Raises(KeyboardInterrupt(), *calls, then=lambda item: item))
     source.get_next_batch(0)
     background.run()
-    assert source.get_next_batch(9) == [1, 2, 3]
-    assert source.stats().unusable == 0
-    assert len(heard) == 1
+    assert source.get_next_batch(9) == items
+    assert source.stats().unusable == 3 - len(items)
+    assert len(heard) == len(calls)
+
+
+def test_an_error_within_a_refill_wakes_the_consumer_that_is_to_raise_it():
+    release = threading.Event()
+
+    def slow(n):
+        yield "no number"
+        assert release.wait(30)
+
+    source = PrefetchSource(slow, 4, 1, key=int, on_error="raise")
+    try:
+        assert source.wait(30)
+        assert source.stats().refilling
+        with pytest.raises(ValueError, match="no number"):
+            source.get_next_batch(1)
+    finally:
+        release.set()
+    assert source.close(30)
 
 
 # -- on_error, listeners, clock ------------------------------------------------------------
@@ -187,13 +206,13 @@ def test_a_clock_that_fails_within_a_refill_costs_nothing(make, background, hear
 def test_the_time_goes_on_by_the_machine_while_a_clock_fails(monkeypatch):
     machine, reports = ManualClock(), Reports("example", "log", threading.Condition())
     monkeypatch.setattr(drainq.sources.steady_clock, "time", SimpleNamespace(monotonic=machine.now))
-    answers = iter([1000.0, "noon", "noon", "noon", 1001.0, 1002.0])
+    answers = iter([1000.0, "noon", "noon", "noon", 1001.0, 1002.0, 1001.5, 1002.5])
     steady = SteadyClock(SimpleNamespace(now=lambda: next(answers)), reports.report)
     told = []
-    for passed in (0, 5, 2, 0, 0, 0):
+    for passed in (0, 5, 2, 0, 0, 0, 0, 0):
         machine.advance(passed)
         told.append(steady.now())
-    assert told == [1000, 1005, 1007, 1007, 1007, 1008]
+    assert told == [1000, 1005, 1007, 1007, 1007, 1008, 1008, 1008.5]
 
 
 def test_a_clock_that_is_set_back_stops_no_refill(make, background, clock):

@@ -66,6 +66,21 @@ def test_what_a_pull_took_is_given_back_when_it_is_interrupted(make, error):
     assert balanced(source, 3)
 
 
+def test_an_executor_that_exits_at_the_refill_after_a_refill_ends_no_background(make, background, heard):
+    """A consumer found nothing during the first, so the second starts at its end."""
+
+    def taken_at_once(n):
+        yield 1
+        assert source.get_next_batch(2) == [1] and source.get_next_batch(1) == []
+
+    executor = Refuses(None)
+    executor.submit.calls, executor.submit.error = (2,), SystemExit("out")
+    source = make(taken_at_once, executor=executor)
+    source.get_next_batch(0)
+    executor.jobs.pop()()
+    assert [type(error) for error in heard] == [SystemExit] and not source.stats().refilling
+
+
 def test_a_refill_that_the_executor_cancels_is_noticed():
     heard, release = threading.Event(), threading.Event()
     errors = []

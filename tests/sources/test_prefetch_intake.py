@@ -150,6 +150,7 @@ def test_after_an_overshoot_a_refill_moves_only_what_fits(make, background):
         assert source.get_next_batch(1) == [n]
         background.run()
         assert keys == [n + 10]
+    assert source.stats().refills == 1, "the source was asked once"
 
 
 def test_items_of_an_iterator_are_there_as_soon_as_it_gives_them():
@@ -183,7 +184,7 @@ def test_a_listener_is_told_of_an_item_while_the_refill_goes_on():
     assert source.get_next_batch(1) == []
     first.set()
     assert told.wait(30)
-    assert source.stats().refilling
+    assert (source.stats().refilling, source.stats().fetched) == (True, 1)
     assert source.get_next_batch(1) == [1]
     release.set()
     assert source.close(30)
@@ -242,19 +243,71 @@ def test_close_ends_a_batch_that_is_not_read_to_its_end(make, background):
 
 
 def test_a_batch_that_closes_its_source_is_read_one_item_further(make, background):
-    read = []
+    read, ends = [], []
 
     def closes(n):
-        for item in itertools.count():
-            read.append(item)
-            yield item
-            if item == 1:
-                assert not source.close(), "not from within the source"
+        try:
+            for item in itertools.count():
+                read.append(item)
+                yield item
+                if item == 1:
+                    assert not source.close(), "not from within the source"
+        finally:
+            ends.append(n)
 
     source = make(closes, capacity=9)
     source.get_next_batch(0)
     background.run()
     assert read == source.get_next_batch(9) == [0, 1, 2]
+    assert ends == [9]
+
+
+@pytest.mark.parametrize("held", [1, 4])
+def test_a_close_while_what_is_held_is_let_in_keeps_the_order_and_asks_no_more(make, background, held):
+    answers, early, armed = Scripted(list(range(2 + held))), [], []
+
+    def key(item):
+        if armed and armed.pop():
+            assert not source.close(), "the refill runs"
+            early.extend(source.get_next_batch(9))
+        return item
+
+    source = make(answers, capacity=2, key=key)
+    source.get_next_batch(0)
+    background.run()
+    taken = source.get_next_batch(2)
+    armed.append(True)
+    background.run()
+    assert source.closed and early == [] and answers.asked == [2]
+    assert taken + source.get_next_batch(9) == list(range(2 + held))
+
+
+def test_what_is_held_is_told_to_a_consumer_before_the_source_is_asked_again(make, background):
+    told, told_before = [], []
+    source = make(Scripted([1, 2, 3], lambda n: told_before.extend(told) or []), capacity=2)
+    source.subscribe(lambda: told.append(len(source)))
+    source.get_next_batch(0)
+    background.run()
+    assert source.get_next_batch(2) == [1, 2] and source.get_next_batch(1) == []
+    told.clear()
+    background.run()
+    assert told_before == [1]
+
+
+def test_room_that_comes_while_one_item_too_many_is_read_is_used(make, background):
+    taken = []
+
+    def endless(n):
+        for number in itertools.count():
+            if number == 3:
+                taken.extend(source.get_next_batch(3))
+            yield number
+
+    source = make(endless, capacity=3, threshold=0)
+    source.get_next_batch(0)
+    background.run()
+    assert taken == [0, 1, 2] and source.get_next_batch(9) == [3, 4, 5] and source.stats().held == 1
+    assert source.close()
 
 
 @pytest.mark.parametrize("failure", [OSError("away"), 5], ids=["error", "no batch"])

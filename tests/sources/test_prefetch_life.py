@@ -154,7 +154,9 @@ def test_the_earlier_of_two_times_to_ask_again_counts(monkeypatch):
     source._wake_at(1002.0, 1000.0)
     source._woken(1002.0)
     source._wake_at(1005.0, 1000.0)
-    assert [seconds for seconds in set_for if seconds] == [5.0, 2.0, 5.0]
+    source._woken(1005.0)
+    source._wake_at(1e300, 1000.0)
+    assert [seconds for seconds in set_for if seconds] == [5.0, 2.0, 5.0, threading.TIMEOUT_MAX]
 
 
 @pytest.mark.system

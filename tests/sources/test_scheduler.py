@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq import Fair, Prefer, SourceScheduler, Weighted
-from tests.sources.by_hand import Delivered, Stock, endless
+from tests.sources.by_hand import Delivered, Scripted, Stock, endless
 
 # -- one step ---------------------------------------------------------------------------------
 
@@ -63,10 +63,11 @@ def test_steps_conserve_work_order_and_every_item(stocks, batch_size, weights):
 
 
 def test_what_a_source_returns_beyond_its_share_is_held_and_comes_first(delivered):
-    answers = [list("abcde"), list("fg")]
-    scheduler = SourceScheduler({"x": lambda n: answers.pop(0) if answers else []}, delivered, Fair("x"), batch_size=2)
+    source = Scripted(list("abcde"), list("fg"))
+    scheduler = SourceScheduler({"x": source}, delivered, Fair("x"), batch_size=2)
     assert [scheduler.step() for _ in range(5)] == [2, 2, 2, 1, 0]
-    assert delivered.items == list("abcdefg")
+    assert delivered.items == list("abcdefg") and scheduler.stats().steps == 5
+    assert source.asked == [2, 1, 1, 2]
 
 
 def test_iterators_end_and_are_not_asked_again(delivered):
@@ -226,6 +227,7 @@ class Own:
         ({"q": 10}, ValueError, r"gives 10 to 'q', but its names\(\) are \['x'\]"),
         ({"x": 11}, ValueError, "gives away 11 items, but there are only 10"),
         ({"x": 2.5}, TypeError, "whole numbers of items, got 2.5 for 'x'"),
+        ({"x": True}, TypeError, "whole numbers of items, got True for 'x'"),
         (None, TypeError, "must return a dict .* got None"),
     ],
 )

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from drainq import Fair, SourceScheduler
-from tests.sources.by_hand import Scripted, endless
+from tests.sources.by_hand import Raises, Scripted, Stock, endless
 
 
 def test_a_source_that_raises_is_skipped_and_counted_and_its_share_goes_to_the_others(delivered):
@@ -53,10 +53,25 @@ def test_a_target_that_raises_counts_its_items_as_failed_and_the_others_go_on(de
 
 def test_errors_are_logged_when_nobody_listens(delivered, caplog):
     delivered.fail = {"x"}
-    scheduler = SourceScheduler({"x": endless("x")}, delivered, Fair("x"), batch_size=1)
+    backlog = Raises(OSError("away"), 2, then=lambda: 0)
+    scheduler = SourceScheduler({"x": endless("x")}, delivered, Fair("x"), batch_size=1, backlog=backlog, max_backlog=1)
     with caplog.at_level(logging.ERROR, "drainq"):
         scheduler.step()
+        scheduler.step()
     assert "scheduler: x: ValueError at by_hand.py" in caplog.text
+    assert "scheduler: itself: OSError at by_hand.py" in caplog.text
+
+
+def test_what_a_source_gave_before_it_failed_is_moved_and_it_is_asked_anew(delivered):
+    def fails(n):
+        yield 1
+        raise OSError("away")
+
+    heard = []
+    source = Scripted(fails, [2])
+    scheduler = SourceScheduler({"x": source}, delivered, Fair("x"), on_error=lambda *both: heard.append(both[0]))
+    assert [scheduler.step() for _ in range(3)] == [0, 2, 0]
+    assert (delivered.items, heard) == ([1, 2], ["x"])
 
 
 def test_an_on_error_that_raises_is_logged_and_stops_nothing(delivered, caplog):
@@ -73,7 +88,7 @@ def test_an_on_error_that_raises_is_logged_and_stops_nothing(delivered, caplog):
 
 @pytest.mark.parametrize("interrupted", ["source", "target"])
 def test_an_interrupt_loses_nothing_that_the_target_has_not_seen(interrupted):
-    seen, armed = [], [True]
+    seen, armed, stock = [], [True], Stock("bb")
 
     def interrupt():
         if armed.pop() if armed else False:
@@ -82,7 +97,7 @@ def test_an_interrupt_loses_nothing_that_the_target_has_not_seen(interrupted):
     def y(n):
         if interrupted == "source":
             interrupt()
-        return list("bb")[:n]
+        return stock.get_next_batch(n)
 
     def target(name, items):
         if interrupted == "target" and name == "x":

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from drainq import Backoff, Fair, PrefetchSource, SourceScheduler
+from drainq.sources.loop_thread import Loop
 from tests.sources.by_hand import Stock, endless
 
 # -- waiting for a step -----------------------------------------------------------------------
@@ -23,7 +24,7 @@ def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(chang
     scheduler = SourceScheduler({"x": Stock("a"), "y": Stock()}, hangs, Fair("x"))
     scheduler.start()
     assert begun.wait(30)
-    with pytest.raises(TimeoutError, match="still under way after 0.01 s"):
+    with pytest.raises(TimeoutError, match="a step was still under way after 0.01 s, so the sources were not changed"):
         if change == "add":
             scheduler.add_source("z", Stock(), timeout=0.01)
         else:
@@ -34,6 +35,19 @@ def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(chang
     scheduler.add_source("z", Stock(), timeout=30)
     scheduler.remove_source("y", timeout=30)
     assert set(scheduler.stats().sources) == {"x", "z"}
+
+
+def test_a_loop_counts_the_turns_in_a_row_without_work_and_may_be_started_after_a_stop():
+    naps, seen = iter([1e-9, 1e-9, 0.0, 1e-9, None, None]), []
+    loop = Loop(
+        lambda idle: seen.append(idle) or next(naps), name="turns",
+        begin=lambda: seen.append("begin"), end=lambda: seen.append("end"),
+    )  # fmt: skip
+    for _ in range(2):
+        loop.start()
+        assert loop.join(30)
+        assert loop.stop(30)
+    assert seen == ["begin", 0, 1, 2, 0, 1, "end", "begin", 0, "end"]
 
 
 # -- the loop ---------------------------------------------------------------------------------

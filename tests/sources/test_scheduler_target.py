@@ -6,7 +6,7 @@ import pytest
 
 from drainq import Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.sources.tracker.store import MemoryStore
-from tests.sources.by_hand import endless
+from tests.sources.by_hand import Raises, endless
 
 # -- back-pressure ----------------------------------------------------------------------------
 
@@ -151,6 +151,42 @@ def test_a_delayed_queue_is_acknowledged_when_the_target_has_the_messages(delive
     assert (queue.items, queue.acked) == (["c"], ["a", "b"])
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_delayed_queue_that_is_polled_twice_in_a_step_hears_of_both_batches(delivered, fails):
+    """The share of the other source, which has nothing, is polled as well."""
+    queue = Delayed("abcd")
+    delivered.fail = {"mail"} if fails else set()
+    sources = {"mail": queue, "x": lambda n: []}
+    scheduler = SourceScheduler(sources, delivered, Fair("mail", "x"), batch_size=4, on_error=lambda *_: None)
+    assert scheduler.step() == (0 if fails else 4)
+    assert (sorted(queue.items), queue.acked) == ((list("abcd"), []) if fails else ([], list("abcd")))
+
+
+def test_an_interrupt_before_the_target_gives_the_leases_back(delivered):
+    queue = Delayed("ab")
+    sources = {"mail": queue, "x": Raises(KeyboardInterrupt(), 1)}
+    scheduler = SourceScheduler(sources, delivered, Fair("mail", "x"), batch_size=2)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.step()
+    assert (sorted(queue.items), queue.acked, delivered.calls) == (["a", "b"], [], [])
+
+
+def test_what_a_forked_child_renews_is_empty_and_the_rest_of_an_iterator_is_the_parents(delivered):
+    backlog = Raises(OSError("away"), 3, then=lambda: 0 if backlog.called != 2 else 5)
+    scheduler = SourceScheduler(
+        {"x": iter("abc"), "y": lambda n: list("de")}, delivered, Fair("x", "y"), batch_size=2,
+        backlog=backlog, max_backlog=5, on_error=lambda *_: None,
+    )  # fmt: skip
+    assert [scheduler.step() for _ in range(3)] == [2, 0, 0]
+    stats = scheduler.stats()
+    assert (stats.errors, stats.paused, stats.sources["y"].held) == (1, True, 1)
+    scheduler._renew_in_child()
+    stats = scheduler.stats()
+    assert (stats.steps, stats.moved, stats.errors, stats.paused) == (0, 0, 0, False)
+    assert (stats.sources["x"].ended, stats.sources["x"].held, stats.sources["y"].held) == (True, 0, 0)
+    assert scheduler.step() == 2 and delivered.items == ["a", "d", "d", "e"]
+
+
 # -- the tracker ------------------------------------------------------------------------------
 
 
@@ -185,3 +221,13 @@ def test_a_tracker_that_raises_costs_no_item(delivered):
     )
     assert scheduler.step() == 2
     assert heard == ["tracker is away"] * 2
+
+
+def test_an_item_without_a_key_is_told_by_its_source_and_costs_no_item(delivered):
+    heard, tracker = [], ItemTracker.open("memory:")
+    scheduler = SourceScheduler(
+        {"x": iter("ab")}, delivered, Fair("x"), tracker=tracker, item_key=Raises(OSError("no key"), 2, then=str),
+        on_error=lambda name, error: heard.append((name, str(error))),
+    )  # fmt: skip
+    assert scheduler.step() == 2
+    assert (heard, tracker.counts()) == ([("x", "no key")], {})

@@ -121,12 +121,13 @@ def test_a_source_that_was_removed_wakes_the_loop_no_more(delivered, background,
     assert not scheduler._loop._news.is_set() and len(source) == 1
 
 
-def test_a_source_that_is_added_wakes_the_loop_and_so_does_a_strategy(delivered):
-    scheduler = SourceScheduler({"x": Stock()}, delivered, Fair("x"))
-    for change in (lambda: scheduler.add_source("y", Stock()), lambda: setattr(scheduler, "strategy", Fair("y"))):
+def test_a_source_that_is_added_wakes_the_loop_and_so_does_a_strategy(delivered, prefetched):
+    scheduler, source = SourceScheduler({"x": Stock()}, delivered, Fair("x")), prefetched()
+    for change in (lambda: scheduler.add_source("y", source), lambda: setattr(scheduler, "strategy", Fair("y"))):
         scheduler._loop._news.clear()
         change()
         assert scheduler._loop._news.is_set()
+    assert source._reports.listeners == (), "the loop does not run, and nothing is to be woken"
 
 
 def test_while_another_thread_wants_to_change_the_sources_the_loop_makes_room(delivered):

@@ -74,6 +74,7 @@ def test_strategies_nest_as_values():
     nested = Weighted({Fair("a", "b"): 3, "c": 1})
     assert nested.split(8, {"a", "b", "c"}, {}) == {"a": 3, "b": 3, "c": 2}
     assert list(nested.names()) == ["a", "b", "c"]
+    assert Weighted({Fair("a", "b"): 3, "a": 1}).split(8, {"a", "b"}, {}) == {"a": 5, "b": 3}
     assert nested == Weighted({Fair("a", "b"): 3, "c": 1})
     assert nested != Weighted({Fair("b", "a"): 3, "c": 1})
     assert hash(nested) == hash(Weighted({Fair("a", "b"): 3, "c": 1}))

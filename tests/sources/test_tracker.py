@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from drainq import ItemState, ItemTracker
 from drainq.testing import ManualClock
+from tests.sources.by_hand import Raises
 
 _tables = (f"items_{n}" for n in itertools.count())
 
@@ -97,6 +99,7 @@ def test_purge_forgets_what_has_been_finished_for_long_enough(tracker, clock):
     tracker.mark("x", ["failed"], ItemState.FAILED)
     clock.advance(60)
     tracker.mark("x", ["new"], ItemState.DONE)
+    assert tracker.purge(older_than=60) == 0, "not for more than that"
     assert tracker.purge(older_than=30) == 2
     assert [tracker.state("x", key) for key in ("done", "failed")] == [None, None]
     assert tracker.counts()["x"] == {
@@ -216,7 +219,26 @@ def test_a_single_key_is_not_taken_for_a_list_of_them(tracker, keys):
 def test_every_store_refuses_the_same_keys_and_marks_none_of_the_call(tracker, source, key, error, says):
     with pytest.raises(error, match=says):
         tracker.mark(source, ["1", key], ItemState.DONE)
+    for read in (tracker.state, tracker.attempts):
+        with pytest.raises(error):
+            read(source, key)
     assert tracker.counts() == {}
+
+
+def test_a_lost_connection_is_closed_and_the_work_done_on_a_new_one(tmp_path, monkeypatch):
+    tracker, closed = ItemTracker.open(f"sqlite:///{tmp_path / 'items.db'}", table="items"), []
+    store = tracker._store
+    store._connection.close()
+    monkeypatch.setattr(type(store._url.dialect), "is_lost", lambda self, error: str(error) == "gone")
+    store._connection = SimpleNamespace(
+        execute=Raises(OSError("gone"), 1), executemany=None, close=lambda: closed.append(True)
+    )
+    tracker.mark("x", ["1"], ItemState.SCHEDULED)
+    assert (tracker.attempts("x", "1"), closed) == (1, [True])
+    connection = store._connection
+    store._renew_in_child()
+    tracker.close()  # which a child may do before it has opened its own
+    connection.close()
 
 
 def test_counting_what_is_in_flight_does_not_read_what_is_finished(tmp_path):

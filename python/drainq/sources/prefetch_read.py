@@ -83,7 +83,7 @@ class Intake(Generic[T]):
         self._batch: SourceBatch[T] | None = None
         self._known = 0
         self.ended = ended
-        """Whether the source has said that nothing will come any more."""
+        """Whether the source has said that nothing will come any more; then nothing is held, and no batch is read."""
         self.closed = False
         """Whether no more is to be asked for or waited for."""
         self.hungry = False
@@ -100,11 +100,6 @@ class Intake(Generic[T]):
     def duplicates(self) -> int:
         """Items that were not held because an equal one was known."""
         return self._known + self._held.stats().duplicates
-
-    @property
-    def empty(self) -> bool:
-        """Whether the stream has ended and nothing of it is left in here."""
-        return self.ended and self._batch is None and not len(self._held)
 
     def fill(self, refill: Refill) -> None:
         """Let in what is held, then read the batch that was begun, or else ask the source for what still fits.
@@ -140,7 +135,7 @@ class Intake(Generic[T]):
             self._buffer._end_poll(batch.poll)
 
     def _room(self) -> int:
-        return max(0, self._size.capacity - len(self._buffer))
+        return self._size.capacity - len(self._buffer)
 
     def _answer(self, room: int) -> SourceBatch[T] | None:
         """Ask the source."""
@@ -161,14 +156,12 @@ class Intake(Generic[T]):
 
     def _read(self, batch: SourceBatch[T], refill: Refill) -> None:
         """Put what fits of a batch into the buffer and hold the rest; of one that comes as it is read, one item."""
-        try:
-            if batch.comes_as_read:
-                self._read_as_it_comes(batch, refill)
-            else:
-                self._read_whole(batch, refill)
-        finally:
-            if batch.ended:
-                self.let_go()
+        if batch.comes_as_read:
+            self._read_as_it_comes(batch, refill)
+        else:
+            self._read_whole(batch, refill)
+        if batch.ended:
+            self.let_go()
         if batch.error is not None:
             raise batch.error
 

@@ -96,7 +96,7 @@ class Replenisher(Generic[T]):
         with self._state:
             if self._refill is not None or self._closed or len(self._buffer) > self._size.threshold:
                 return
-            if self._intake.empty:
+            if self._intake.ended:
                 return
             if forgotten:
                 self._schedule.forgotten()

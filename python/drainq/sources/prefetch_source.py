@@ -213,7 +213,7 @@ class PrefetchSource(Replenisher[T]):
     @property
     def finished(self) -> bool:
         """Whether the stream has ended and everything of it has been taken."""
-        return self._refill is None and self._intake.empty and not len(self)
+        return self._intake.ended and not len(self)
 
     @property
     def capacity(self) -> int:

@@ -73,11 +73,8 @@ class Feed:
         self._held.extendleft(reversed(items))
 
     def drain_held(self) -> list[Any]:
-        """Return the held items, and stop reading the current batch."""
-        held = list(self._held)
-        self._held.clear()
-        self._batch = None
-        return held
+        """Return the held items. The source is not asked again."""
+        return list(self._held)
 
     def forget(self) -> None:
         """Hold nothing: in a forked child, what was taken and what is left of an iterator is the parent's."""
@@ -94,7 +91,7 @@ class Feed:
     @property
     def ended(self) -> bool:
         """Whether no item will come any more."""
-        return self._source_ended and self._batch is None and not self._held
+        return self._source_ended and not self._held
 
     @property
     def held(self) -> int:

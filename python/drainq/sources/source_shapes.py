@@ -106,7 +106,7 @@ class SourceBatch(Generic[T]):
     def take(self, n: int) -> list[T]:
         """Return the next ``n`` items, fewer at the end of the batch."""
         items = list(islice(self._items, n) if not self.comes_as_read else self.one_by_one(n))
-        self.ended = self.ended or len(items) < n
+        self.ended = len(items) < n
         return items
 
     def one_by_one(self, n: int) -> Iterator[T]:
