@@ -1,10 +1,11 @@
-"""What the site needs besides the documents.
+"""The hooks of mkdocs: changes and checks of the pages when the site is built.
 
 1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
    source files, and a link that leads nowhere would end the strict build.
 2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
 3. A page of figures shows those of the last published run.
 4. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
+5. The title has the version. The header links to the repository if pyproject.toml names it.
 """
 
 from __future__ import annotations
@@ -36,8 +37,19 @@ def without_links_to_sources(markdown: str, depth: int) -> str:
     return _LINK.sub(shortened, markdown)
 
 
+def on_config(config: Any) -> Any:
+    """Add the version and the repository to the configuration. mkdocs calls this once."""
+    found = re.search(r'(?m)^version = "([^"]+)"', (_ROOT / "Cargo.toml").read_text())
+    assert found is not None, "Cargo.toml has the version of the workspace"
+    config.site_name = f"{config.site_name} {found[1]}"
+    repository = re.search(r'(?mi)^(?:source|repository) = "([^"]+)"', (_ROOT / "pyproject.toml").read_text())
+    if repository is not None:
+        config.repo_url = repository[1]
+    return config
+
+
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page."""
+    """Change the text of a page. mkdocs calls this for each page."""
     if page.file.src_uri.startswith("benchmarks/"):
         markdown = with_figures(markdown, Path(page.file.src_uri).stem)
     return without_links_to_sources(markdown, page.file.src_uri.count("/"))
@@ -72,7 +84,7 @@ def missing_names(html: str, modules: list[str]) -> list[str]:
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> None:
-    """Called by mkdocs for each page that is HTML by now."""
+    """Check a reference page. mkdocs calls this for each page after its conversion to HTML."""
     modules = [name for name in _MODULE.findall(page.markdown or "") if name.count(".") < 2]
     missing = missing_names(html, modules)
     if missing:
@@ -80,5 +92,5 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> None:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Called by mkdocs for each page with what the theme adds."""
+    """Name the search dialog. mkdocs calls this for each complete page."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')

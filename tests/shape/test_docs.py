@@ -2,8 +2,8 @@
 
 Each ``python`` block runs: the blocks of one document are one program, from top to bottom. Documents
 that start Spark run in ``tests/spark``, on the session of the other tests there. A
-``pycon`` block is a session of its own and prints what it shows. What must not run is fenced
-as ``text``.
+``pycon`` block is a session of its own and prints what it shows. An ``output`` block is what the program
+prints. What must not run is fenced as ``text``.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def test_the_code_of_the_document_runs_and_warns_of_nothing(document, tmp_path):
     )  # fmt: skip
     assert ran.returncode == 0, f"{name(document)}:\n{ran.stdout}{ran.stderr}"
     assert "Traceback" not in ran.stderr, ran.stderr
+    shown = "".join(block.code for block in blocks(document) if block.language == "output")
+    assert not shown or ran.stdout == shown
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,23 @@ def test_the_index_leads_to_every_document():
     documents = {document for document in DOCUMENTS if index.parent in document.parents and document != index}
     assert documents
     assert sorted(map(name, documents - linked)) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("backpressure", "tutorial"),
+        ("graceful shutdown", "howto/deploy"),
+        ("gunicorn", "howto/deploy"),
+        ("SIGTERM", "howto/deploy"),
+        ("rate limit", "howto/delayed"),
+        ("dead letter", "howto/delayed"),
+        ("Prometheus", "howto/monitoring"),
+    ],
+)
+def test_a_word_that_people_search_for_is_on_the_page_that_answers_it(word, page):
+    for document in (ROOT / f"docs/{page}.md", ROOT / "docs/index.md"):
+        assert word in document.read_text(), name(document)
 
 
 def test_each_make_verb_that_a_document_names_exists():
