@@ -8,7 +8,7 @@ use crate::item::{Item, work};
 use crate::machine::process_cpu_nanos;
 use crate::rivals::Buffer;
 use drainq_core::batch::drain_threads::Running;
-use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, PartitionPolicy, Settings};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::CachePadded;
 use std::hint::black_box;
@@ -69,8 +69,8 @@ pub struct Drainq(pub Running<Item>);
 
 impl Drainq {
     pub fn start(shape: Shape, sink: &Arc<Sink>) -> Self {
-        let mut settings = Settings::new(ThreadPolicy::fixed(shape.threads).expect("a valid number"));
-        settings.partitions = PartitionPolicy::adaptive(25).expect("a valid number");
+        let mut settings = Settings::new(shape.threads);
+        settings.partitions = PartitionPolicy::Adaptive(25);
         settings.buffer_size = shape.capacity;
         settings.max_batch = MAX_BATCH;
         let running = Running::start(BatchQueue::new("bench", settings, Grouping::ByKey));

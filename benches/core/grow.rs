@@ -5,7 +5,7 @@ use crate::item::{Item, uniform};
 use crate::machine::allocated_bytes;
 use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
 use crossbeam::queue::ArrayQueue;
-use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings};
 use std::time::Instant;
 
 const FEW: Shape = Shape { threads: 8, types: 100, capacity: 10_000 };
@@ -56,8 +56,8 @@ fn many_types(report: &mut Report, items: usize, [time, cpu]: [&'static str; 2])
 /// Types that are registered one after the other on a queue of a fixed number of partitions.
 fn registration(report: &mut Report) {
     let cost = |partitions: usize| {
-        let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
-        settings.partitions = PartitionPolicy::fixed(partitions).expect("a valid number");
+        let mut settings = Settings::new(1);
+        settings.partitions = PartitionPolicy::Fixed(partitions);
         let queue: BatchQueue<Item> = BatchQueue::new("registration", settings, Grouping::ByKey);
         let started = Instant::now();
         for _ in 0..REGISTERED {
@@ -92,8 +92,8 @@ fn memory(report: &mut Report) {
     let bytes = || allocated_bytes().map_or(f64::NAN, |bytes| bytes / MIB);
     let drainq = || {
         let before = bytes();
-        let mut settings = Settings::new(ThreadPolicy::fixed(4).expect("a valid number"));
-        settings.partitions = PartitionPolicy::fixed(PARTITIONS).expect("a valid number");
+        let mut settings = Settings::new(4);
+        settings.partitions = PartitionPolicy::Fixed(PARTITIONS);
         settings.buffer_size = PLACES;
         let queue = BatchQueue::new("memory", settings, Grouping::ByKey);
         for number in 0..QUEUED {

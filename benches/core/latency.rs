@@ -5,7 +5,7 @@ use crate::item::{Item, Random};
 use crate::protocol::{Contestant, Figure, Goal, Report, quantile, rounds};
 use crossbeam::queue::ArrayQueue;
 use drainq_core::batch::drain_threads::Running;
-use drainq_core::batch::{BatchQueue, Grouping, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, Settings};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ fn tell(sender: &Sender<Instant>) {
 }
 
 fn one_thread_queue(sender: Sender<Instant>) -> Drainq {
-    let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
+    let mut settings = Settings::new(1);
     settings.buffer_size = ONE.capacity;
     let running = Running::start(BatchQueue::new("wake", settings, Grouping::ByKey));
     running.add_handler(1.0, move |_: &mut Vec<Item>| tell(&sender));

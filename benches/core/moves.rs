@@ -5,7 +5,7 @@ use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
 use drainq_core::batch::drain_threads::Running;
 use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
-use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -33,8 +33,8 @@ pub fn run(report: &mut Report) {
     if !report.wants("move", "late calls, time") {
         return;
     }
-    let mut settings = Settings::new(ThreadPolicy::fixed(2).expect("a valid number"));
-    settings.partitions = PartitionPolicy::fixed(2).expect("a valid number");
+    let mut settings = Settings::new(2);
+    settings.partitions = PartitionPolicy::Fixed(2);
     settings.max_batch = 1_000;
     let running = Running::start(BatchQueue::new("move", settings, Grouping::ByKey));
     let (sender, calls) = channel();

@@ -4,7 +4,7 @@ use crate::item::Item;
 use crate::protocol::{Contestant, Figure, Goal, Report, quantile, rounds};
 use crate::rivals::{Buffer, Flume, Kanal, MutexSwap, Nexus};
 use crossbeam::queue::ArrayQueue;
-use drainq_core::batch::{BatchQueue, BufferStrategy, Drainer, Grouping, Key, Outcome, Settings, Step, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, BufferStrategy, Drainer, Grouping, Key, Outcome, Settings, Step};
 use drainq_core::ring::Ring;
 use drainq_core::sync::Arc;
 use std::hint::black_box;
@@ -67,7 +67,7 @@ pub fn run(report: &mut Report) {
 
 /// The processor was given away, and the item tried once more: so long holds a full queue its producer up.
 fn refusal_cost(calls: usize) -> f64 {
-    let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
+    let mut settings = Settings::new(1);
     settings.buffer_size = CAPACITY;
     settings.strategy = BufferStrategy::IfPossible;
     let queue: BatchQueue<Item> = BatchQueue::new("full", settings, Grouping::ByKey);
@@ -154,7 +154,7 @@ fn ring_bulk_cost(cycles: usize) -> f64 {
 
 /// The same through a whole queue: route, counters, the look for a sleeper; lease, grouping, accounting.
 fn queue_cost(timed: Timed, bulk: usize, cycles: usize) -> f64 {
-    let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
+    let mut settings = Settings::new(1);
     settings.buffer_size = CAPACITY;
     let new = |_| Arc::new(BatchQueue::new("op", settings.clone(), Grouping::ByKey));
     let queues: Vec<Arc<BatchQueue<Item>>> = (0..BUFFERS).map(new).collect();

@@ -4,7 +4,7 @@ use crate::engine::{Drainq, Engine, Shape, Sink};
 use crate::item::Item;
 use crate::protocol::{Contestant, Figure, Report, rounds};
 use drainq_core::batch::drain_threads::Running;
-use drainq_core::batch::{BatchQueue, Grouping, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, Settings};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ fn shutdown() -> f64 {
 
 /// A full partition whose handler hangs until the producers are gone.
 fn release() -> f64 {
-    let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
+    let mut settings = Settings::new(1);
     settings.buffer_size = 1;
     let running = Running::start(BatchQueue::new("release", settings, Grouping::ByKey));
     let (let_go, hang) = channel::<()>();

@@ -14,7 +14,7 @@ use crate::machine::process_cpu_nanos;
 use crate::protocol::{Contestant, Costs, Figure, Goal, Options, Report, part, rounds};
 use crate::rivals::{Buffer, MutexSwap};
 use drainq_core::batch::drain_threads::Running;
-use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Keyed, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Keyed, PartitionPolicy, Settings};
 use drainq_core::ring::{Refusal, RingItem};
 use drainq_core::sync::CachePadded;
 use parking_lot::Mutex;
@@ -121,8 +121,8 @@ fn measure(length: Duration, handled: &AtomicU64, offer: impl Fn(Key, usize) -> 
 }
 
 fn drainq<T: Offered>(length: Duration, partitions: usize, strategy: BufferStrategy) -> Run {
-    let mut settings = Settings::new(ThreadPolicy::fixed(DRAIN_THREADS).expect("a valid number"));
-    settings.partitions = PartitionPolicy::fixed(partitions).expect("a valid number");
+    let mut settings = Settings::new(DRAIN_THREADS);
+    settings.partitions = PartitionPolicy::Fixed(partitions);
     settings.buffer_size = CAPACITY;
     settings.strategy = strategy;
     let running = Running::<T>::start(BatchQueue::new("bench", settings, Grouping::ByKey));

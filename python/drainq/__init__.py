@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from drainq._native import (
     BatchQueue,
-    BatchQueueConfig,
-    BufferStrategy,
     DrainBalancer,
     MultiQueue,
-    PartitionPolicy,
     PartitionSelector,
     SetQueue,
     SubQueue,
-    ThreadPolicy,
     __version__,
 )
 from drainq.errors import (
@@ -29,8 +26,10 @@ from drainq.errors import (
 
 if TYPE_CHECKING:
     from drainq.backoff import Backoff
+    from drainq.batch_config import BatchQueueConfig
     from drainq.manager import BatchQueueManager
     from drainq.sigterm import stop_on_sigterm
+    from drainq.size_policies import BufferStrategy, PartitionPolicy, ThreadPolicy
     from drainq.sources import Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
     from drainq.statistics import BatchQueueStats, MultiQueueStats, PartitionUsage, SetQueueStats, SubQueueStats
 
@@ -72,12 +71,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the manager, the statistics, the sources or the SIGTERM handler when it is first used."""
+    """Load the module of a public name with its first use, because :mod:`dataclasses` alone takes long to load."""
     if name in __all__:
-        from drainq import manager, sigterm, sources, statistics
-
-        rooms = (manager, sigterm, statistics, sources)
-        return next(getattr(room, name) for room in rooms if hasattr(room, name))
+        rooms = ("batch_config", "size_policies", "manager", "statistics", "backoff", "sigterm", "sources")
+        for room in map(import_module, (f"drainq.{room}" for room in rooms)):
+            if hasattr(room, name):
+                return getattr(room, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

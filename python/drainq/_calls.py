@@ -1,4 +1,4 @@
-"""Python functions that the native module calls: logging, error handlers, balancers.
+"""Python functions that the native module calls: logging, handlers, balancers.
 
 They call user code several times, on threads that may outlive the main thread. Between two such calls there must be no
 native code (``crates/drainq-py/src/gil.rs``).
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from drainq.callables import check_answer
+from drainq.callables import check_answer, check_callable, shown
 from drainq.logger import log as _log
 from drainq.threads import start_thread as _start_thread
 
@@ -32,6 +32,37 @@ def is_ctrl_c(error: BaseException) -> bool:
 def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
     """Start a daemon thread."""
     return _start_thread(target, name=name)
+
+
+def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any, Any, Any]:
+    """Return what is called of a handler: ``consume``, ``on_idle`` and ``on_close``, the latter two or None.
+
+    Args:
+        name: the name of the caller's parameter.
+        handler: a callable, or an object with ``consume``.
+        loop: the event loop that runs ``async def`` handlers, or None.
+        number: the number of the queue.
+    Raises:
+        TypeError: the handler has another shape, or a call of it would run nothing.
+    """
+    consume, on_idle, on_close = (
+        part if callable(part := getattr(handler, each, None)) else None for each in ("consume", "on_idle", "on_close")
+    )
+    part_name = f"{name}.consume" if consume is not None else name
+    if consume is None:
+        if not callable(handler):
+            wanted = "a callable that takes a list, or have a method consume(batch)"
+            raise TypeError(f"{name} must be {wanted}; got {shown(handler)}")
+        consume = handler
+    if loop is not None:
+        from drainq.aio import on_loop
+
+        consume = on_loop(consume, loop, number)
+    check_callable(part_name, consume, "batch")
+    for each, part in (("on_idle", on_idle), ("on_close", on_close)):
+        if part is not None:
+            check_callable(f"{name}.{each}", part)
+    return consume, on_idle, on_close
 
 
 def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:

@@ -1,45 +1,47 @@
 """The types of :mod:`drainq._native`; the documentation is in the module itself: ``help(BatchQueue)``."""
 
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from enum import Enum
 from types import TracebackType
-from typing import Any, Generic, Literal, NoReturn, Protocol, SupportsIndex, TypedDict, TypeVar, final, overload
+from typing import Any, Generic, Literal, NoReturn, Protocol, SupportsIndex, TypeVar, final
 from uuid import UUID
 
 from typing_extensions import TypeVar as DefaultTypeVar
 from typing_extensions import Unpack
 
+from drainq.batch_config import BatchQueueConfig, BatchSettings
 from drainq.statistics import BatchQueueStats, MultiQueueStats, SetQueueStats, SubQueueStats
 
 __all__ = [
     "BatchQueue",
-    "BatchQueueConfig",
-    "BufferStrategy",
     "DDSketch",
     "DrainBalancer",
     "ExponentialHistogram",
     "MetricsServer",
     "MultiQueue",
-    "PartitionPolicy",
     "PartitionSelector",
     "QueueAwaitable",
     "SetQueue",
     "SubQueue",
-    "ThreadPolicy",
     "__version__",
     "answer_scrape",
     "batch_losses",
+    "check_name",
     "check_sketches",
+    "core_count",
     "end_queues",
     "merge_sketches",
     "metric_families",
     "observe_native",
     "publish_samples",
-    "queue_config",
     "read_access_log",
+    "read_number",
     "read_samples",
+    "read_seconds",
+    "read_whole",
+    "read_whole_or_none",
+    "resolve_partitions",
     "sketch_lists",
     "sketch_percentiles",
     "unobserve_native",
@@ -47,7 +49,6 @@ __all__ = [
 ]
 
 _Seconds = float | timedelta
-_StrategyName = Literal["blocking", "if_possible"]
 _T = TypeVar("_T")
 _D = TypeVar("_D")
 _Item = DefaultTypeVar("_Item", default=Any)
@@ -59,137 +60,14 @@ __version__: str
 class _ConsumerOf(Protocol[_Batched]):
     def consume(self, batch: list[_Batched], /) -> object: ...
 
-class _Balancer(Protocol):
-    def assign(self, throughput: list[int], owners: list[int], threads: int, /) -> Sequence[int] | None: ...
-
 _HandlerOf = Callable[[list[_Batched]], object] | _ConsumerOf[_Batched]
 _Handler = _HandlerOf[Any]
 _DispatchKey = str | bytes | int | float | tuple[Any, ...] | frozenset[Any] | Enum | date | UUID | None
 """Values of a ``dispatch_key``. Any hashable one will do at run time; a class as a key is the class of the items."""
-_Assign = Callable[[list[int], list[int], int], Sequence[int] | None]
 
 _Recipe = tuple[Callable[..., Any], tuple[Any, ...]]
 
 # -- batch queue ------------------------------------------------------------------------------
-
-class _QueueSettings(TypedDict, total=False):
-    threads: ThreadPolicy | int | None
-    shared_scheduler: tuple[str, ThreadPolicy | int] | None
-    partitions: PartitionPolicy | int | None
-    partition_selector: PartitionSelector | Callable[[Any, int], int] | None
-    dispatch_key: Callable[[Any], Hashable] | None
-    buffer_size: int
-    capacity: int | None
-    strategy: BufferStrategy | _StrategyName
-    on_error: Callable[[list[Any], BaseException], object] | None
-    on_drop: Callable[[str, int], object] | None
-    min_idle: _Seconds
-    max_idle: _Seconds
-    linger: _Seconds
-    len_of: Callable[[Any], int] | None
-    max_batch: int
-    shutdown_timeout: _Seconds | None
-    balancer: DrainBalancer | _Balancer | _Assign | None
-    rebalance_interval: _Seconds
-    loop: AbstractEventLoop | None
-
-class _Settings(_QueueSettings, total=False):
-    consumer: _Handler | None
-
-@final
-class BatchQueueConfig:
-    @overload
-    def __new__(
-        cls,
-        *,
-        threads: ThreadPolicy | int,
-        shared_scheduler: None = None,
-        partitions: PartitionPolicy | int | None = None,
-        partition_selector: PartitionSelector | Callable[[Any, int], int] | None = None,
-        dispatch_key: Callable[[Any], Hashable] | None = None,
-        buffer_size: int = ...,
-        capacity: int | None = None,
-        strategy: BufferStrategy | _StrategyName = ...,
-        consumer: _Handler | None = None,
-        on_error: Callable[[list[Any], BaseException], object] | None = None,
-        on_drop: Callable[[str, int], object] | None = None,
-        min_idle: _Seconds = ...,
-        max_idle: _Seconds = ...,
-        linger: _Seconds = 0.0,
-        len_of: Callable[[Any], int] | None = None,
-        max_batch: int = ...,
-        shutdown_timeout: _Seconds | None = None,
-        balancer: DrainBalancer | _Balancer | _Assign | None = None,
-        rebalance_interval: _Seconds = ...,
-        loop: AbstractEventLoop | None = None,
-    ) -> BatchQueueConfig: ...
-    @overload
-    def __new__(
-        cls,
-        *,
-        threads: None = None,
-        shared_scheduler: tuple[str, ThreadPolicy | int],
-        partitions: PartitionPolicy | int | None = None,
-        partition_selector: PartitionSelector | Callable[[Any, int], int] | None = None,
-        dispatch_key: Callable[[Any], Hashable] | None = None,
-        buffer_size: int = ...,
-        capacity: int | None = None,
-        strategy: BufferStrategy | _StrategyName = ...,
-        consumer: _Handler | None = None,
-        on_error: Callable[[list[Any], BaseException], object] | None = None,
-        on_drop: Callable[[str, int], object] | None = None,
-        min_idle: _Seconds = ...,
-        max_idle: _Seconds = ...,
-        linger: _Seconds = 0.0,
-        len_of: Callable[[Any], int] | None = None,
-        max_batch: int = ...,
-        shutdown_timeout: _Seconds | None = None,
-        balancer: DrainBalancer | _Balancer | _Assign | None = None,
-        rebalance_interval: _Seconds = ...,
-        loop: AbstractEventLoop | None = None,
-    ) -> BatchQueueConfig: ...
-    def replace(self, **changes: Unpack[_Settings]) -> BatchQueueConfig: ...
-    @property
-    def threads(self) -> ThreadPolicy | None: ...
-    @property
-    def shared_scheduler(self) -> tuple[str, ThreadPolicy] | None: ...
-    @property
-    def partitions(self) -> PartitionPolicy: ...
-    @property
-    def partition_selector(self) -> PartitionSelector | Callable[[Any, int], int]: ...
-    @property
-    def dispatch_key(self) -> Callable[[Any], Hashable] | None: ...
-    @property
-    def buffer_size(self) -> int: ...
-    @property
-    def capacity(self) -> int | None: ...
-    @property
-    def strategy(self) -> BufferStrategy: ...
-    @property
-    def consumer(self) -> _Handler | None: ...
-    @property
-    def on_error(self) -> Callable[[list[Any], BaseException], object] | None: ...
-    @property
-    def on_drop(self) -> Callable[[str, int], object] | None: ...
-    @property
-    def min_idle(self) -> float: ...
-    @property
-    def max_idle(self) -> float: ...
-    @property
-    def linger(self) -> float: ...
-    @property
-    def len_of(self) -> Callable[[Any], int] | None: ...
-    @property
-    def max_batch(self) -> int: ...
-    @property
-    def shutdown_timeout(self) -> float | None: ...
-    @property
-    def balancer(self) -> DrainBalancer | _Balancer | _Assign | None: ...
-    @property
-    def rebalance_interval(self) -> float: ...
-    @property
-    def loop(self) -> AbstractEventLoop | None: ...
-    def __reduce__(self) -> _Recipe: ...
 
 @final
 class BatchQueue(Generic[_Item]):
@@ -200,7 +78,7 @@ class BatchQueue(Generic[_Item]):
         *,
         consumer: _HandlerOf[_Item] | None = None,
         handlers: Mapping[Any, _Handler] | None = None,
-        **settings: Unpack[_QueueSettings],
+        **settings: Unpack[BatchSettings],
     ) -> BatchQueue[_Item]: ...
     def _add_handlers(self, handlers: Mapping[Any, _Handler] | None) -> None: ...
     def add_handler(
@@ -243,44 +121,6 @@ class BatchQueue(Generic[_Item]):
     @property
     def running(self) -> bool: ...
     def __reduce__(self) -> NoReturn: ...
-
-@final
-class BufferStrategy:
-    BLOCKING: BufferStrategy
-    IF_POSSIBLE: BufferStrategy
-    def __int__(self) -> int: ...
-    def __hash__(self) -> int: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __reduce__(self) -> _Recipe: ...
-
-@final
-class ThreadPolicy:
-    @staticmethod
-    def fixed(count: int) -> ThreadPolicy: ...
-    @staticmethod
-    def cpu_cores(multiplier: float) -> ThreadPolicy: ...
-    @staticmethod
-    def cpu_cores_with_base(base: int, multiplier: float) -> ThreadPolicy: ...
-    def resolve(self) -> int: ...
-    def __hash__(self) -> int: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __reduce__(self) -> _Recipe: ...
-
-@final
-class PartitionPolicy:
-    @staticmethod
-    def fixed(count: int) -> PartitionPolicy: ...
-    @staticmethod
-    def thread_multiply(multiplier: int) -> PartitionPolicy: ...
-    @staticmethod
-    def adaptive(multiplier: int = ...) -> PartitionPolicy: ...
-    def resolve(self, threads: int, weighted_handlers: float = 0.0) -> int: ...
-    def __hash__(self) -> int: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __ne__(self, other: object, /) -> bool: ...
-    def __reduce__(self) -> _Recipe: ...
 
 @final
 class PartitionSelector:
@@ -364,7 +204,13 @@ class MetricsServer:
     def __enter__(self) -> MetricsServer: ...
     def __exit__(self, *_exception: object) -> None: ...
 
-def queue_config(config: BatchQueueConfig | None, settings: Mapping[str, Any] | None) -> BatchQueueConfig: ...
+def check_name(what: str, name: str) -> None: ...
+def core_count() -> int: ...
+def read_number(name: str, value: object) -> float: ...
+def read_seconds(name: str, value: object) -> float: ...
+def read_whole(name: str, value: object) -> int: ...
+def read_whole_or_none(name: str, value: object) -> int | None: ...
+def resolve_partitions(rule: str, number: int, threads: int, weight: float) -> int: ...
 def end_queues(queues: list[BatchQueue[Any]], timeout: _Seconds | None) -> bool: ...
 def batch_losses() -> list[tuple[str, int]]: ...
 def answer_scrape(method: str, accept: str) -> tuple[str, list[tuple[str, str]], str]: ...

@@ -10,14 +10,15 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector, end_queues, queue_config
+from drainq._native import BatchQueue, PartitionSelector, end_queues
 from drainq.arguments import flag
+from drainq.batch_config import BatchQueueConfig, queue_config
 from drainq.errors import DuplicateName, ModeConflict, warn
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from drainq._native import _Settings
+    from drainq.batch_config import AllSettings
 
 __all__ = ["BatchQueueManager"]
 
@@ -50,7 +51,7 @@ class BatchQueueManager:
         config: BatchQueueConfig | None = None,
         *,
         handlers: Mapping[Any, Any] | None = None,
-        **settings: Unpack[_Settings],
+        **settings: Unpack[AllSettings],
     ) -> BatchQueue[Any]:
         """Make a queue of this name.
 
@@ -70,7 +71,7 @@ class BatchQueueManager:
         config: BatchQueueConfig | None = None,
         *,
         handlers: Mapping[Any, Any] | None = None,
-        **settings: Unpack[_Settings],
+        **settings: Unpack[AllSettings],
     ) -> BatchQueue[Any]:
         """Return the queue of this name. Make it if there is none.
 

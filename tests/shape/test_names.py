@@ -15,7 +15,7 @@ from .rust import code
 CORE, BINDING = (ROOT / "crates" / name / "src" for name in ("drainq-core", "drainq-py"))
 
 CLASS_OF_THE_CORES_TYPE = {
-    "BatchQueue", "BufferStrategy", "DDSketch", "MultiQueue", "PartitionPolicy", "SetQueue", "SubQueue", "ThreadPolicy",
+    "BatchQueue", "DDSketch", "MultiQueue", "SetQueue", "SubQueue",
 }  # fmt: skip
 """The types of the binding that are the Python class of the core's type of the same name."""
 

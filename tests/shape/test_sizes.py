@@ -24,24 +24,25 @@ MOST_LINES = 420
 CORE, BINDING, PACKAGE = "crates/drainq-core/src", "crates/drainq-py/src", "python/drainq"
 
 CEILINGS = {
-    "core: batch queue": (4_030, [CORE]),
+    "core: batch queue": (3_945, [CORE]),
     "core: multi-queue": (1_460, [f"{CORE}/multi"]),
     "set queue": (1_070, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_120, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
-    "binding: base": (1_010, [BINDING]),
-    "binding: batch queue": (3_710, [f"{BINDING}/batch"]),
+    "binding: base": (1_000, [BINDING]),
+    "binding: batch queue": (3_200, [f"{BINDING}/batch"]),
+    "batch queue's settings": (320, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_470, [f"{BINDING}/multi"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_748, [f"{PACKAGE}/sources"]),
     "sql": (1_030, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_115, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
-    "delivery and workers": (2_800, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
+    "delivery and workers": (2_775, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_960, [f"{PACKAGE}/export"]),
     "Spark": (1_927, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_175, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_047, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

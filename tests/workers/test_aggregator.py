@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from drainq._native import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.testing import ManualClock
 from drainq.workers import MetricsAggregator
 

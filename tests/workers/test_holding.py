@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from drainq._native import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.worker import Worker
 from drainq.errors import WouldDeadlock

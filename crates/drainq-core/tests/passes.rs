@@ -1,9 +1,7 @@
 //! One pass at a time, on one thread: how much it takes, whose turn is next, and what a close changes.
 #![cfg(not(any(loom, drainq_shuttle)))]
 
-use drainq_core::batch::{
-    BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy,
-};
+use drainq_core::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
 use drainq_core::ring::Refusal;
 use std::sync::Arc;
 
@@ -27,8 +25,8 @@ const PASS: usize = 4;
 const MAX_BATCH: usize = 2;
 
 fn queue(threads: usize, partitions: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue> {
-    let mut settings = Settings::new(ThreadPolicy::fixed(threads).expect("a valid number"));
-    settings.partitions = PartitionPolicy::fixed(partitions).expect("a valid number");
+    let mut settings = Settings::new(threads);
+    settings.partitions = PartitionPolicy::Fixed(partitions);
     settings.max_batch = MAX_BATCH;
     change(&mut settings);
     let queue = Arc::new(BatchQueue::new("passes", settings, Grouping::ByKey));
@@ -87,7 +85,7 @@ fn after_the_close_one_thread_may_drain_all_partitions() {
 
 #[test]
 fn a_partition_that_comes_after_the_close_is_closed() {
-    let queue = queue(1, 1, |settings| settings.partitions = PartitionPolicy::adaptive(25).expect("a valid number"));
+    let queue = queue(1, 1, |settings| settings.partitions = PartitionPolicy::Adaptive(25));
     queue.close();
     let key = queue.add_type(1.0) as usize;
     assert_eq!((queue.partition_count(), queue.partition_of(key as Key)), (2, 1));

@@ -2,7 +2,7 @@
 #![cfg(not(any(loom, drainq_shuttle)))]
 
 use drainq_core::batch::drain_threads::Running;
-use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ impl Keyed for Box<Item> {
 }
 
 fn start() -> Running<Box<Item>> {
-    Running::start(BatchQueue::new("running", Settings::new(ThreadPolicy::Fixed(2)), Grouping::ByKey))
+    Running::start(BatchQueue::new("running", Settings::new(2), Grouping::ByKey))
 }
 
 #[test]

@@ -5,9 +5,7 @@
 
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::shared_scheduler::Scheduler;
-use drainq_core::batch::{
-    BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy,
-};
+use drainq_core::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
 use drainq_core::ring::Refusal;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,8 +26,8 @@ impl Keyed for Box<Item> {
 type Queue = BatchQueue<Box<Item>>;
 
 fn settings() -> Settings {
-    let mut settings = Settings::new(ThreadPolicy::fixed(2).expect("a valid number"));
-    settings.partitions = PartitionPolicy::fixed(2).expect("a valid number");
+    let mut settings = Settings::new(2);
+    settings.partitions = PartitionPolicy::Fixed(2);
     settings.buffer_size = 8;
     settings.max_batch = 2;
     settings

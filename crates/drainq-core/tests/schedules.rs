@@ -11,7 +11,7 @@
 mod world;
 
 use drainq_core::batch::rebalance::Rebalancer;
-use drainq_core::batch::{Grouping, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{Grouping, PartitionPolicy, Settings};
 use drainq_core::sync::{Arc, thread};
 use std::time::Duration;
 use world::{Pool, Queue, World, serve};
@@ -50,7 +50,7 @@ fn settings(threads: usize, partitions: PartitionPolicy, buffer_size: usize, loc
         buffer_size: if locked { 5 * buffer_size } else { buffer_size },
         max_batch: 2,
         min_idle: Duration::ZERO,
-        ..Settings::new(ThreadPolicy::Fixed(threads))
+        ..Settings::new(threads)
     }
 }
 

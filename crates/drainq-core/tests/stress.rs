@@ -13,7 +13,7 @@ mod world;
 
 use drainq_core::batch::drain_balancer::ThroughputWeighted;
 use drainq_core::batch::rebalance::Rebalancer;
-use drainq_core::batch::{Grouping, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{Grouping, PartitionPolicy, Settings};
 // Not the lock of std, whose slow path is compiled without the sanitizer.
 use drainq_core::sync::Mutex;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn settings(seed: u64) -> Settings {
         max_batch: [1, 50, 8_192][seed as usize % 3],
         min_idle: Duration::from_micros([0, 200][seed as usize % 2]),
         max_idle: Duration::from_millis(5),
-        ..Settings::new(ThreadPolicy::Fixed(DRAIN_THREADS))
+        ..Settings::new(DRAIN_THREADS)
     }
 }
 

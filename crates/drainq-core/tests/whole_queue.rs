@@ -3,7 +3,7 @@
 
 mod model;
 
-use drainq_core::batch::{PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::batch::{PartitionPolicy, Settings};
 use model::pool::{self, PoolOp};
 use model::{Checked, Op, Producers};
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ proptest! {
             buffer_size,
             capacity: Some(capacity),
             max_batch,
-            ..Settings::new(ThreadPolicy::Fixed(threads))
+            ..Settings::new(threads)
         };
         let mut checked = Checked::of(settings, producers);
         checked.run(&ops);

@@ -40,29 +40,17 @@ readers! {
     enabled: flag -> bool,
     exist_ok: flag -> bool,
     immediate: flag -> bool,
-    base: whole -> i64,
-    buffer_size: whole -> i64,
     count: whole -> i64,
-    max_batch: whole -> i64,
     min_items: whole -> i64,
     n: whole -> i64,
-    partitions_per_thread("multiplier"): whole -> i64,
     priority: whole -> i64,
-    thread_count("threads"): whole -> i64,
     turns("weight"): whole -> i64,
     capacity: whole_or_none -> Option<i64>,
     max_buckets: whole_or_none -> Option<i64>,
     scale: whole_or_none -> Option<i64>,
-    multiplier: number -> f64,
     q: number -> f64,
     relative_accuracy: number -> f64,
     weight: number -> f64,
-    weighted_handlers: number -> f64,
-    linger: seconds -> f64,
-    max_idle: seconds -> f64,
-    min_idle: seconds -> f64,
-    rebalance_interval: seconds -> f64,
-    shutdown_timeout: seconds_or_none -> Option<f64>,
     timeout: seconds_or_none -> Option<f64>,
     ttl: seconds_or_none -> Option<f64>,
 }
@@ -94,11 +82,14 @@ fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Reads a whole number.
+#[pyfunction(name = "read_whole")]
 pub fn whole(name: &str, value: &Bound<'_, PyAny>) -> PyResult<i64> {
     whole_as(name, "a whole number (int)", value)
 }
 
-fn whole_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+/// Reads a whole number or None.
+#[pyfunction(name = "read_whole_or_none")]
+pub fn whole_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() { Ok(None) } else { whole_as(name, "a whole number (int) or None", value).map(Some) }
 }
 
@@ -116,12 +107,17 @@ fn whole_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<i64>
     })
 }
 
-fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+/// Reads a number.
+#[pyfunction(name = "read_number")]
+pub fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
     number_as(name, "a number", value)
 }
 
-fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
-    seconds_as(name, "a number of seconds, or a datetime.timedelta", value)
+/// Reads a length of time in seconds.
+#[pyfunction]
+pub fn read_seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let seconds = seconds_as(name, "a number of seconds, or a datetime.timedelta", value)?;
+    duration(name, seconds).map(|_| seconds)
 }
 
 fn seconds_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
@@ -163,6 +159,7 @@ pub fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
 }
 
 /// Refuses an empty name, and one with a NUL character, which names of threads, metrics and databases cannot hold.
+#[pyfunction]
 pub fn check_name(what: &str, name: &str) -> PyResult<()> {
     if name.is_empty() {
         return Err(errors::bad_value(format!("{what} must not be empty, got '': it shows in logs and counters")));
@@ -207,9 +204,4 @@ pub fn hashable(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         }
         answer => answer.map(drop),
     }
-}
-
-/// Whether a value is an int, and so stands for the simplest policy where a policy is wanted.
-pub fn is_whole(value: &Bound<'_, PyAny>) -> bool {
-    value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>()
 }

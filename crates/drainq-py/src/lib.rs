@@ -60,15 +60,15 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
+    use crate::arguments::{check_name, number, read_seconds, whole, whole_or_none};
+    #[pymodule_export]
     use crate::batch::{
-        buffer_strategy::BufferStrategy,
-        config::{BatchQueueConfig, queue_config},
+        config::{core_count, resolve_partitions},
         drain_balancer::DrainBalancer,
         losses::batch_losses,
         partition_selector::PartitionSelector,
         queue::BatchQueue,
         shutdown::end_queues,
-        size_policies::{PartitionPolicy, ThreadPolicy},
     };
 
     #[pymodule_export]

@@ -8,7 +8,7 @@
 use crate::gil;
 use pyo3::PyClass;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
 /// A callable, and the arguments with which it makes an equal object.
 pub type Recipe<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
@@ -21,19 +21,6 @@ where
     PyErr: From<A::Error>,
 {
     Ok((value.as_any().get_type().getattr(method)?, arguments.into_pyobject(value.py())?))
-}
-
-/// Describes a value by the keyword arguments from which its class makes it.
-pub fn made_of<'py, T: PyClass>(value: &Bound<'py, T>, settings: Bound<'py, PyDict>) -> PyResult<Recipe<'py>> {
-    let py = value.py();
-    let make = py.import("copyreg")?.getattr("__newobj_ex__")?;
-    Ok((make, (value.as_any().get_type(), PyTuple::empty(py), settings).into_pyobject(py)?))
-}
-
-/// Describes a value by the attribute of its class that it is.
-pub fn member<'py, T: PyClass>(value: &Bound<'py, T>, name: &str) -> PyResult<Recipe<'py>> {
-    let py = value.py();
-    Ok((py.import("builtins")?.getattr("getattr")?, (value.as_any().get_type(), name).into_pyobject(py)?))
 }
 
 /// Refuses, with `why`, and what to send `instead`.

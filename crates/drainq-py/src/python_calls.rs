@@ -34,6 +34,7 @@ impl PythonFunction {
 }
 
 static LOG: PythonFunction = PythonFunction::new("log");
+static HANDLER_PARTS: PythonFunction = PythonFunction::new("handler_parts");
 static REPORT_FAILURE: PythonFunction = PythonFunction::new("report_failure");
 static PLAN: PythonFunction = PythonFunction::new("plan");
 static CHECK_ANSWER: PythonFunction = PythonFunction::new("check_answer");
@@ -42,7 +43,7 @@ static START_THREAD: PythonFunction = PythonFunction::new("start_thread");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &IS_CTRL_C, &START_THREAD]
+    [&LOG, &HANDLER_PARTS, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &IS_CTRL_C, &START_THREAD]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -100,6 +101,21 @@ pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseExceptio
     if let Err(error) = LOG.call(py, [&level, &message, error]) {
         report_unraised(py, error);
     }
+}
+
+/// `consume`, and `on_idle` and `on_close` where the handler has them.
+pub type HandlerParts = (Py<PyAny>, Option<Py<PyAny>>, Option<Py<PyAny>>);
+
+/// Reads `consume`, `on_idle` and `on_close` of a handler. If there is an event loop, it runs `async def` handlers of the
+/// queue with this number.
+pub fn handler_parts(
+    name: &str,
+    handler: &Bound<'_, PyAny>,
+    event_loop: Option<&Py<PyAny>>,
+    number: u64,
+) -> PyResult<HandlerParts> {
+    let arguments = (name, handler, event_loop, number).into_pyobject(handler.py())?;
+    gil::call_with(HANDLER_PARTS.get(handler.py())?, &arguments)?.extract()
 }
 
 /// Calls an error handler; returns how many items the handler put into a durable queue. Only a handler with a true

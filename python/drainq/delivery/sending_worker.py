@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from drainq._native import (
-    BatchQueue,
-    BatchQueueConfig,
-    BufferStrategy,
-    PartitionPolicy,
-    PartitionSelector,
-    ThreadPolicy,
-)
+from drainq._native import BatchQueue, PartitionSelector
 from drainq.arguments import Seconds, seconds, whole
+from drainq.batch_config import BatchQueueConfig
 from drainq.clock import Clock
 from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
 from drainq.delivery.dead_letter_resend import Resender
@@ -110,10 +104,10 @@ class Sender(Worker):
 
     def _config(self) -> BatchQueueConfig:
         return BatchQueueConfig(
-            threads=ThreadPolicy.fixed(self._threads),
-            partitions=PartitionPolicy.fixed(self._threads),
+            threads=self._threads,
+            partitions=self._threads,
             partition_selector=PartitionSelector.round_robin(),
-            strategy=BufferStrategy.BLOCKING,
+            strategy="blocking",
         )
 
     def on_idle(self) -> None:

@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq._native import BatchQueue
 from drainq.arguments import Seconds, check_clock_if_given, flag, seconds_or_none
+from drainq.batch_config import BatchQueueConfig
 from drainq.clock import Clock, SystemClock
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
 from drainq.delivery.sink_contract import DeliveryStopped, Refused, raise_wrapped
@@ -152,9 +153,7 @@ class Worker(abc.ABC):
 
     def _config(self) -> BatchQueueConfig:
         """Return the settings of the worker's own queue, without its consumer."""
-        return BatchQueueConfig(
-            threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.fixed(1), strategy=BufferStrategy.BLOCKING
-        )
+        return BatchQueueConfig(threads=1, partitions=1, strategy="blocking")
 
     # -- the handler ------------------------------------------------------------------------------
 

@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from drainq._native import BatchQueue, BatchQueueConfig
+from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds
+from drainq.batch_config import BatchQueueConfig
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Unavailable, Undelivered

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq._native import BatchQueue
+from drainq.batch_config import BatchQueueConfig
 from drainq.columns import percentiles
 from drainq.metrics.arrays import as_array, of_integers
 from drainq.metrics.bad_share import reason_alone
@@ -131,11 +132,11 @@ def _write_rows(database: Database, load: Load) -> BatchQueueStats:
     upserts[BAD_LINES.name] = Upsert(BAD_LINES.name, BAD_LINES.names)
     failures: list[BaseException] = []
     config = BatchQueueConfig(
-        threads=ThreadPolicy.fixed(1),  # one connection, one transaction
-        partitions=PartitionPolicy.fixed(1),
+        threads=1,  # one connection, one transaction
+        partitions=1,
         buffer_size=QUEUED,
         len_of=len,
-        strategy=BufferStrategy.BLOCKING,
+        strategy="blocking",
         on_error=lambda batch, error: failures.append(error),
     )
     with BatchQueue("drainq-metrics-l2", config) as queue:

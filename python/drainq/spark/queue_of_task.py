@@ -15,7 +15,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq._native import BatchQueue
+from drainq.batch_config import BatchQueueConfig
 from drainq.errors import DrainqError
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
@@ -39,10 +40,10 @@ def default_config(
         len_of: returns the weight of an item; None is 1.
     """
     return BatchQueueConfig(
-        threads=ThreadPolicy.fixed(threads),
-        partitions=PartitionPolicy.fixed(threads),
+        threads=threads,
+        partitions=threads,
         buffer_size=capacity,
-        strategy=BufferStrategy.BLOCKING,
+        strategy="blocking",
         dispatch_key=dispatch_key,
         len_of=len_of,
     )

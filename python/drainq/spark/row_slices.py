@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from drainq._native import BatchQueueConfig
+from drainq.batch_config import BatchQueueConfig
 from drainq.callables import check_answer, check_callable
 from drainq.spark.queue_of_task import noting
 from drainq.spark.rows import Rows

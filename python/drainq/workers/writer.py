@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector
+from drainq._native import BatchQueue, PartitionSelector
 from drainq.arguments import Seconds, seconds, whole
+from drainq.batch_config import BatchQueueConfig
 from drainq.clock import Clock
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR

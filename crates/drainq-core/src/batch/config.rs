@@ -1,9 +1,17 @@
 //! The settings of a batch queue, their defaults and their validation.
+//!
+//! Source: `BatchQueueConfig` and `PartitionPolicy` in SkyWalking's `library-batch-queue`.
 
-use super::size_policies::{PartitionPolicy, ThreadPolicy};
 use crate::ring::MAX_CAPACITY;
 use std::time::Duration;
 
+/// Drain threads of one queue or scheduler at most: a thread number has 16 bits.
+pub const MAX_THREADS: usize = 4_096;
+/// Partitions of one queue at most.
+pub const MAX_PARTITIONS: usize = 1 << 20;
+
+/// By how much a sum of weights may be off without being a partition more: the sum of ten times 1.1 is 11.000000000000002.
+const ROUNDING: f64 = 1e-6;
 /// Items per partition.
 pub const BUFFER_SIZE: usize = 10_000;
 /// The most items of a partition, a queue or a handler call.
@@ -30,11 +38,42 @@ pub enum BufferStrategy {
     IfPossible,
 }
 
+/// How many partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PartitionPolicy {
+    /// This many.
+    Fixed(usize),
+    /// This many per thread.
+    ThreadMultiply(usize),
+    /// One per unit of handler weight up to this many per thread, and half a partition for each unit above.
+    Adaptive(usize),
+}
+
+impl PartitionPolicy {
+    /// Returns the number of partitions for this number of threads and sum of handler weights; at least one.
+    pub fn resolve(self, threads: usize, weight: f64) -> usize {
+        let count = match self {
+            Self::Fixed(count) => count,
+            Self::ThreadMultiply(multiplier) => threads.saturating_mul(multiplier),
+            Self::Adaptive(multiplier) => {
+                let wanted = (weight - ROUNDING).max(0.0).ceil() as usize;
+                let threshold = threads.saturating_mul(multiplier);
+                match wanted {
+                    0 => threads,
+                    _ if wanted <= threshold => wanted,
+                    _ => threshold + (wanted - threshold) / 2,
+                }
+            }
+        };
+        count.clamp(1, MAX_PARTITIONS)
+    }
+}
+
 /// The settings of a batch queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The number of drain threads.
-    pub threads: ThreadPolicy,
+    /// The number of drain threads, 1 to [`MAX_THREADS`].
+    pub threads: usize,
     /// The number of partitions.
     pub partitions: PartitionPolicy,
     /// Items per partition.
@@ -59,10 +98,10 @@ pub struct Settings {
 
 impl Settings {
     /// Makes the default settings, with these threads.
-    pub fn new(threads: ThreadPolicy) -> Self {
+    pub fn new(threads: usize) -> Self {
         Self {
             threads,
-            partitions: PartitionPolicy::fixed(1).expect("one partition is valid"),
+            partitions: PartitionPolicy::Fixed(1),
             buffer_size: BUFFER_SIZE,
             capacity: None,
             strategy: BufferStrategy::Blocking,
@@ -77,6 +116,9 @@ impl Settings {
 
     /// Checks the settings; returns what is wrong with them.
     pub fn validate(&self) -> Result<(), String> {
+        if !(1..=MAX_THREADS).contains(&self.threads) {
+            return Err(format!("threads must be between 1 and {MAX_THREADS}, got {}", self.threads));
+        }
         let capacity = self.capacity.unwrap_or(MAX_BUFFER_SIZE);
         for (name, value) in [("buffer_size", self.buffer_size), ("capacity", capacity), ("max_batch", self.max_batch)]
         {
@@ -95,5 +137,29 @@ impl Settings {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adaptive_is_one_to_one_up_to_the_threshold_and_half_above() {
+        let policy = PartitionPolicy::Adaptive(25);
+        let cases = [
+            (8, 0.0, 8),
+            (8, 1.0, 1),
+            (8, 200.0, 200),
+            (8, 201.0, 200),
+            (8, 500.0, 350),
+            (8, 0.3, 1),
+            (8, [1.1; 10].iter().sum(), 11),
+        ];
+        for (threads, weight, expected) in cases {
+            assert_eq!(policy.resolve(threads, weight), expected, "{threads} threads, weight {weight}");
+        }
+        assert_eq!(PartitionPolicy::ThreadMultiply(3).resolve(4, 99.0), 12);
+        assert_eq!(PartitionPolicy::Fixed(7).resolve(4, 99.0), 7);
     }
 }

@@ -240,7 +240,7 @@ impl<T: RingItem + Keyed> Drop for Drainer<T> {
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::*;
-    use crate::batch::{Grouping, Settings, ThreadPolicy};
+    use crate::batch::{Grouping, Settings};
 
     struct Seen;
 
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_thread_naps_once_after_frequent_items_and_else_sleeps_until_the_next_item() {
-        let mut settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+        let mut settings = Settings::new(1);
         // So short that each pass ends a span.
         settings.min_idle = Duration::from_nanos(1);
         let queue: BatchQueue<Box<Seen>> = BatchQueue::new("rare", settings, Grouping::ByKey);

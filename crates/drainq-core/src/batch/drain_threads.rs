@@ -42,14 +42,14 @@ type HandlersByKey<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn BatchHandler<T>>>>>>;
 ///
 /// ```
 /// use drainq_core::batch::drain_threads::Running;
-/// use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+/// use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use std::sync::Arc;
 ///
 /// struct Hit { key: Key, bytes: u64 }
 /// impl Keyed for Box<Hit> { fn key(&self) -> Key { self.key } }
 ///
-/// let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+/// let settings = Settings::new(1);
 /// let running = Running::start(BatchQueue::new("hits", settings, Grouping::ByKey));
 /// let total = Arc::new(AtomicU64::new(0));
 /// let sum = total.clone();

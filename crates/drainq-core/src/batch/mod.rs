@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`config`], [`size_policies`] | settings, defaults, rules for numbers of threads and partitions |
+//! | [`config`] | settings, defaults, the rule for the number of partitions |
 //! | [`item`] | the key and the weight of an item; numbers of types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
 //! | [`outcome_counters`] | the outcomes of items, and their counters |
@@ -59,13 +59,12 @@ pub mod rejection;
 pub mod shared_scheduler;
 mod shared_scheduler_board;
 pub mod shutdown;
-pub mod size_policies;
 pub mod stats;
 pub mod type_route;
 mod used_capacity;
 pub(crate) mod weights;
 
-pub use config::{BufferStrategy, Settings};
+pub use config::{BufferStrategy, PartitionPolicy, Settings};
 pub use drain_group::{Batch, Grouping};
 pub use drain_hand_out::Pass;
 pub use drain_step::Step;
@@ -74,4 +73,3 @@ pub use item::{Key, Keyed, PartitionId};
 pub use outcome_counters::{Outcome, OutcomeCounts};
 pub use queue::BatchQueue;
 pub use rejection::Rejection;
-pub use size_policies::{PartitionPolicy, ThreadPolicy};

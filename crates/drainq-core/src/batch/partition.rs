@@ -4,19 +4,19 @@
 //! crate reads a partition, and pushes through the queue or by [`Partition::push_fast`].
 //!
 //! ```
-//! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+//! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
 //! # struct Hit(Key);
 //! # impl Keyed for Box<Hit> { fn key(&self) -> Key { self.0 } }
-//! let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+//! let settings = Settings::new(1);
 //! let queue: BatchQueue<Box<Hit>> = BatchQueue::new("hits", settings, Grouping::ByKey);
 //! assert_eq!((queue.partition(0).owner(), queue.partition(0).len()), (0, 0));
 //! ```
 //!
 //! ```compile_fail
-//! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+//! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
 //! # struct Hit(Key);
 //! # impl Keyed for Box<Hit> { fn key(&self) -> Key { self.0 } }
-//! let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+//! let settings = Settings::new(1);
 //! let queue: BatchQueue<Box<Hit>> = BatchQueue::new("hits", settings, Grouping::ByKey);
 //! queue.partition(0).ownership().end(); // private: only a drainer ends the pass that it began
 //! ```

@@ -10,11 +10,11 @@
 //!    change.
 //! 3. After the close every partition is closed, including partitions added later.
 
+use super::config::PartitionPolicy;
 use super::config::Settings;
 use super::item::{Key, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::partition_loads::Loads;
-use super::size_policies::PartitionPolicy;
 use super::type_route::TypeRoute;
 use crate::append_only_table::{Pinned, Table};
 use crate::ring::RingItem;

@@ -55,7 +55,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ///
     /// If the settings are not valid: see [`Settings::validate`].
     pub fn new(name: impl Into<String>, settings: Settings, grouping: Grouping) -> Self {
-        let wanted = settings.threads.resolve();
+        let wanted = settings.threads;
         let partitions = settings.partitions.resolve(wanted, 0.0);
         let workers = (0..wanted.min(partitions)).map(|_| Worker::new()).collect();
         Self::with_workers(name, settings, grouping, workers, partitions, None)

@@ -32,7 +32,7 @@ mod tickets;
 mod waiters;
 mod weights;
 
-use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
+use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::plain;
@@ -166,7 +166,7 @@ pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, ma
 
 /// A queue whose threads never nap, with changed settings.
 pub fn queue_by(threads: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue> {
-    let mut settings = Settings::new(ThreadPolicy::Fixed(threads));
+    let mut settings = Settings::new(threads);
     settings.min_idle = Duration::ZERO;
     change(&mut settings);
     Arc::new(BatchQueue::new("model", settings, Grouping::ByKey))

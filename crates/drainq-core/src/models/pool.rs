@@ -3,7 +3,7 @@
 
 use super::{Met, Parcel, Queue, Race, accounts, parcel};
 use crate::batch::shared_scheduler::Scheduler;
-use crate::batch::{Grouping, Key, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
+use crate::batch::{Grouping, Key, Outcome, PartitionPolicy, Settings, Step};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Unparker, bounded_model, model, thread};
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn pooled(pool: &Pool, partitions: usize) -> Arc<Queue> {
         min_idle: Duration::ZERO,
         buffer_size: 2,
         partitions: PartitionPolicy::Fixed(partitions),
-        ..Settings::new(ThreadPolicy::Fixed(1))
+        ..Settings::new(1)
     };
     Arc::new(Queue::on_pool("pooled", settings, Grouping::ByKey, pool.sleepers()))
 }

@@ -38,7 +38,7 @@ pub(crate) use mutants::{full_fence, order, planted};
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Arc, Mutex, OnceLock};
-    pub use std::thread::{available_parallelism, panicking};
+    pub use std::thread::panicking;
 }
 
 /// Runs `test` once on real threads, or in every interleaving under a model checker.

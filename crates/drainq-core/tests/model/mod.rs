@@ -8,9 +8,7 @@ pub mod pool;
 
 use drainq_core::batch::flush::{Flush, Flushed};
 use drainq_core::batch::rebalance::Rebalancer;
-use drainq_core::batch::{
-    BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy,
-};
+use drainq_core::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,8 +88,7 @@ pub enum Producers {
 
 impl Checked {
     pub fn new(threads: usize, policy: PartitionPolicy, buffer_size: usize, max_batch: usize) -> Self {
-        let settings =
-            Settings { partitions: policy, buffer_size, max_batch, ..Settings::new(ThreadPolicy::Fixed(threads)) };
+        let settings = Settings { partitions: policy, buffer_size, max_batch, ..Settings::new(threads) };
         Self::of(settings, Producers::Any)
     }
 

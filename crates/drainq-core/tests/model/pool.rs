@@ -2,7 +2,7 @@
 
 use super::Item;
 use drainq_core::batch::shared_scheduler::{Loan, Scheduler};
-use drainq_core::batch::{BatchQueue, Grouping, Key, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, Grouping, Key, Outcome, PartitionPolicy, Settings, Step};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub fn run(threads: usize, ops: &[PoolOp]) {
 }
 
 fn added(pool: &Scheduler<Box<Item>, usize>, number: usize, partitions: usize) -> Known {
-    let mut settings = Settings::new(ThreadPolicy::Fixed(1));
+    let mut settings = Settings::new(1);
     settings.partitions = PartitionPolicy::Fixed(partitions);
     (settings.buffer_size, settings.max_batch, settings.min_idle) = (3, 1, Duration::ZERO);
     let queue = Arc::new(BatchQueue::on_pool("pooled", settings, Grouping::ByKey, pool.sleepers()));

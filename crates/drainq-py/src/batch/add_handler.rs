@@ -6,8 +6,8 @@ use crate::arguments;
 use crate::deadline::Deadline;
 use crate::errors;
 use crate::gil;
+use drainq_core::batch::config::MAX_PARTITIONS;
 use drainq_core::batch::flush::Flush;
-use drainq_core::batch::size_policies::MAX_PARTITIONS;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyMapping, PyTuple};
 
@@ -45,8 +45,7 @@ impl BatchQueue {
                 .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
         }
         let event_loop = self.shared().callables.event_loop.as_ref();
-        let runs_on = event_loop.map(|event_loop| (event_loop.bind(py), self.shared().number()));
-        let handler = Handler::new("handler", &handler, runs_on)?;
+        let handler = Handler::new("handler", &handler, event_loop, self.shared().number())?;
         if !(weight.is_finite() && weight > 0.0) {
             return Err(errors::bad_value(format!("weight must be a number > 0, got {weight}")));
         }

@@ -1,6 +1,5 @@
 //! `BatchCallables`: the user's callables that get the batches of a queue.
 
-use super::config::BatchQueueConfig;
 use super::handler::Handler;
 use super::handler_registry::Handlers;
 use pyo3::PyTraverseError;
@@ -20,20 +19,17 @@ pub struct BatchCallables {
 }
 
 impl BatchCallables {
-    /// Reads the `consumer` and the `on_error` of a configuration. There are no handlers yet.
-    pub fn new(py: Python<'_>, config: &BatchQueueConfig, number: u64) -> PyResult<Self> {
-        let event_loop = config.r#loop.as_ref().map(|held| held.bind(py));
-        let runs_on = event_loop.map(|event_loop| (event_loop, number));
-        Ok(Self {
-            event_loop: event_loop.map(|event_loop| event_loop.clone().unbind()),
-            handlers: Handlers::default(),
-            consumer: config
-                .consumer
-                .as_ref()
-                .map(|held| Handler::new("consumer", held.bind(py), runs_on))
-                .transpose()?,
-            on_error: config.on_error.as_ref().map(|held| held.clone_ref(py)),
-        })
+    /// Keeps the `on_error` and the event loop, and reads the consumer of the queue with this number. There are no
+    /// handlers yet.
+    pub fn new(
+        py: Python<'_>,
+        consumer: Option<Py<PyAny>>,
+        on_error: Option<Py<PyAny>>,
+        event_loop: Option<Py<PyAny>>,
+        number: u64,
+    ) -> PyResult<Self> {
+        let read = |consumer: Py<PyAny>| Handler::new("consumer", consumer.bind(py), event_loop.as_ref(), number);
+        Ok(Self { consumer: consumer.map(read).transpose()?, handlers: Handlers::default(), on_error, event_loop })
     }
 
     /// Whether the consumer has `on_idle`.

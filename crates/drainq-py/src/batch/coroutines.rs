@@ -25,8 +25,6 @@ impl AioFunction {
 static PRODUCE: AioFunction = AioFunction::new("produce");
 static IN_THREAD: AioFunction = AioFunction::new("in_thread");
 static ENTERED: AioFunction = AioFunction::new("entered");
-static ON_LOOP: AioFunction = AioFunction::new("on_loop");
-static CHECK_LOOP: AioFunction = AioFunction::new("check_loop");
 static IS_HERE: AioFunction = AioFunction::new("is_here");
 
 /// Makes the coroutine of `produce_async` and `offer_async`.
@@ -58,21 +56,6 @@ pub fn in_thread<'py>(
 /// Makes the coroutine of `__aenter__`.
 pub fn entered<'py>(queue: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     ENTERED.call(&[queue], queue.py())
-}
-
-/// Returns what a drain thread calls: a handler that is `async def` runs on the event loop.
-pub fn on_loop<'py>(
-    handler: &Bound<'py, PyAny>,
-    event_loop: &Bound<'py, PyAny>,
-    number: u64,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = handler.py();
-    ON_LOOP.call(&[handler, event_loop, &number.into_pyobject(py)?.into_any()], py)
-}
-
-/// Raises TypeError for what is no event loop.
-pub fn check_loop(event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
-    CHECK_LOOP.call(&[event_loop], event_loop.py()).map(drop)
 }
 
 /// Whether the current thread runs this event loop now.

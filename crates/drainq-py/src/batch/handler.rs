@@ -1,9 +1,8 @@
 //! The Python callables of a queue: handlers, error handler, and how they are called.
 
-use super::coroutines;
 use super::types::item::Item;
 use crate::python_calls::{self, log_error};
-use crate::{callables, errors, gil};
+use crate::{callables, gil};
 use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
 
@@ -15,39 +14,11 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Reads the methods of `object` once. Raises TypeError for an object of another shape, and for a callable
-    /// whose call would run nothing (`async def`, a generator function).
-    ///
-    /// With the event loop of a configuration, and the number of the queue, `async def` is run there.
-    pub fn new(name: &str, object: &Bound<'_, PyAny>, runs_on: Option<(&Bound<'_, PyAny>, u64)>) -> PyResult<Self> {
-        let method = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
-            Ok(object.getattr_opt(name)?.filter(|found| found.is_callable()))
-        };
-        let consume = match method("consume")? {
-            Some(consume) => consume,
-            None if object.is_callable() => object.clone(),
-            None => {
-                return Err(errors::bad_type(format!(
-                    "{name} must be a callable that takes a list, or have a method consume(batch); got {}",
-                    errors::shown(object)?
-                )));
-            }
-        };
-        let is_method = !consume.is(object);
-        let consume = match runs_on {
-            Some((event_loop, number)) => coroutines::on_loop(&consume, event_loop, number)?,
-            None => consume,
-        };
-        let (on_idle, on_close) = (method("on_idle")?, method("on_close")?);
-        let part = |method: &str| format!("{name}.{method}");
-        callables::check(&if is_method { part("consume") } else { name.into() }, &consume, &["batch"])?;
-        callables::check_if_given(&part("on_idle"), on_idle.as_ref(), &[])?;
-        callables::check_if_given(&part("on_close"), on_close.as_ref(), &[])?;
-        Ok(Self {
-            consume: consume.unbind(),
-            on_idle: on_idle.map(Bound::unbind),
-            on_close: on_close.map(Bound::unbind),
-        })
+    /// Reads the methods of `object` once, as `handler_parts` in `drainq/_calls.py` says. If there is an event loop, it
+    /// runs the `async def` handlers of the queue with this number.
+    pub fn new(name: &str, object: &Bound<'_, PyAny>, event_loop: Option<&Py<PyAny>>, number: u64) -> PyResult<Self> {
+        let (consume, on_idle, on_close) = python_calls::handler_parts(name, object, event_loop, number)?;
+        Ok(Self { consume, on_idle, on_close })
     }
 
     /// Whether it has `on_idle`.

@@ -13,9 +13,7 @@
 //! | `shared_scheduler.rs` | drain threads that several queues share |
 //! | `handler.rs`, `handler_registry.rs` | the user's callables |
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
-//! | `config_table.rs` | a configuration of which each setting is written once |
-//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
-//! | `config_arguments.rs` | what may be passed for each setting |
+//! | `config.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out; the configuration itself is `python/drainq/batch_config.py` |
 //! | `metric_samples.rs` | what a monitoring system reads |
 //! | `losses.rs` | what all queues have lost, for tests of programs |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
@@ -23,12 +21,9 @@
 
 pub mod add_handler;
 pub mod batch_callables;
-pub mod buffer_strategy;
 pub mod caller;
 pub mod caller_count;
 pub mod config;
-mod config_arguments;
-mod config_table;
 pub mod coroutines;
 pub mod drain_balancer;
 pub mod drain_threads;
@@ -48,7 +43,6 @@ pub mod routing;
 pub mod shared_queue;
 pub mod shared_scheduler;
 pub mod shutdown;
-pub mod size_policies;
 mod stats;
 pub mod types;
 pub mod user_drain_balancer;

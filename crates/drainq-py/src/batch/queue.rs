@@ -1,7 +1,7 @@
 //! `BatchQueue`: the class that Python sees. Its verbs have files of their own: `add_handler.rs`, `produce/methods.rs`,
 //! `flush.rs`, `rebalance.rs`, `shutdown.rs`.
 
-use super::config;
+use super::config::BatchConfig;
 use super::coroutines;
 use super::interpreter_exit::{self, Live};
 use super::metric_samples;
@@ -99,11 +99,11 @@ impl BatchQueue {
         settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<Self>> {
         arguments::check_name("name", &name)?;
-        let config = config::queue_config(py, config, settings)?;
         interpreter_exit::check_not_over(py, &name)?;
+        let config = BatchConfig::of(py, config, settings)?;
         interpreter_exit::install_hooks(py)?;
-        let shared = SharedQueue::new(py, &name, config.get())?;
-        let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
+        let (wanted, shared) = (config.threads, SharedQueue::new(py, &name, config)?);
+        let threads = shared.queue().thread_count();
         if threads < wanted && shared.pool().is_none() {
             errors::warn(
                 py,

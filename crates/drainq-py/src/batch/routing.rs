@@ -1,7 +1,5 @@
 //! `Routing`: what decides an item's type, its partition and its weight.
 
-use super::config::BatchQueueConfig;
-
 use super::partition_selector::{PartitionSelector, SelectorRule};
 use super::produce::route_cache::{CachedRoute, RouteCache};
 use super::types::item::Item;
@@ -39,29 +37,37 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// Reads the `dispatch_key`, the `partition_selector` and the `len_of` of a configuration.
-    pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> Self {
-        let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
-        let selector = config.partition_selector.bind(py);
-        let choice = match selector.cast::<PartitionSelector>() {
+    /// Reads the selector, and keeps the dispatch key and the callable that returns weights.
+    pub fn new(
+        py: Python<'_>,
+        selector: Py<PyAny>,
+        dispatch_key: Option<Py<PyAny>>,
+        len_of: Option<Py<PyAny>>,
+    ) -> Self {
+        let choice = match selector.bind(py).cast::<PartitionSelector>() {
             Ok(built_in) if matches!(built_in.get().0, SelectorRule::TypeHash) => PartitionChoice::ByType,
             Ok(built_in) => PartitionChoice::BuiltIn(built_in.clone().unbind()),
-            Err(_) => PartitionChoice::Callable(selector.clone().unbind()),
+            Err(_) => PartitionChoice::Callable(selector),
         };
         Self {
             routes: RouteCache::new(),
             named_routes: RouteCache::new(),
-            keys: Keys::new(py, clone(&config.dispatch_key)),
+            keys: Keys::new(py, dispatch_key),
             choice,
-            len_of: clone(&config.len_of),
+            len_of,
         }
+    }
+
+    /// Whether the partition of an item depends on its key alone and never changes.
+    pub fn is_sticky(&self) -> bool {
+        matches!(self.choice, PartitionChoice::ByType)
     }
 
     /// Whether the name of an item's type alone decides its key, its partition and its weight (`route_cache.rs`,
     /// invariant 1).
     #[inline]
     pub fn is_by_name(&self) -> bool {
-        matches!(self.choice, PartitionChoice::ByType) && self.len_of.is_none()
+        self.is_sticky() && self.len_of.is_none()
     }
 
     /// Whether an item's class alone decides its key, its partition and its weight.

@@ -12,7 +12,7 @@
 //! is closed; it delivers the items that it has, its threads end, and the `SharedQueue` goes with them.
 
 use super::batch_callables::BatchCallables;
-use super::config::BatchQueueConfig;
+use super::config::BatchConfig;
 use super::drop_reports::DropReports;
 use super::losses;
 use super::per_process::Process;
@@ -57,25 +57,27 @@ pub struct SharedQueue {
 
 impl SharedQueue {
     /// Makes a queue by this configuration. Its threads are not started.
-    pub fn new(py: Python<'_>, name: &str, config: &BatchQueueConfig) -> PyResult<Arc<Self>> {
-        let (settings, grouping) = (config.settings(py)?, config.grouping());
-        let pool = match &config.shared_scheduler {
-            Some((pool, policy)) => Some(Pool::get_or_create(py, pool, policy.0)?),
+    pub fn new(py: Python<'_>, name: &str, config: BatchConfig) -> PyResult<Arc<Self>> {
+        let (mut settings, grouping) = (config.settings()?, config.grouping());
+        let interval = config.interval();
+        let pool = match config.pool {
+            Some(pool) => Some(Pool::get_or_create(py, &pool, config.threads, config.policy)?),
             None => None,
         };
+        let routing = Routing::new(py, config.partition_selector, config.dispatch_key, config.len_of);
+        settings.sticky = routing.is_sticky();
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let on_drop = config.on_drop.as_ref().map(|held| held.clone_ref(py));
         let shared = Self {
-            callables: BatchCallables::new(py, config, number)?,
-            routing: Routing::new(py, config),
+            callables: BatchCallables::new(py, config.consumer, config.on_error, config.r#loop, number)?,
+            routing,
             process: ForkCell::new(Process::new(name, settings.clone(), grouping, pool.as_deref())),
             pool,
             settings,
             grouping,
-            balancing: UserBalancer::new(py, config),
-            shutdown_timeout: config.default_shutdown_timeout(),
-            drops: DropReports::new(name, on_drop),
+            balancing: config.balancer.map(|balancer| UserBalancer::new(balancer, interval)),
+            shutdown_timeout: config.shutdown_timeout,
+            drops: DropReports::new(name, config.on_drop),
             guard: PyOnceLock::new(),
             number,
             is_made: AtomicBool::new(false),

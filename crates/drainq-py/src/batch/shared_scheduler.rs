@@ -5,8 +5,8 @@
 use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
 use crate::{errors, gil, thread};
+use drainq_core::batch::Drainer;
 use drainq_core::batch::shared_scheduler::Scheduler;
-use drainq_core::batch::{Drainer, ThreadPolicy};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,46 +47,41 @@ impl PoolThreads {
         self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()
     }
 
-    fn new(policy: ThreadPolicy) -> Self {
-        Self { scheduler: Arc::new(Scheduler::new(policy.resolve())), started: AtomicUsize::new(0) }
+    fn new(threads: usize) -> Self {
+        Self { scheduler: Arc::new(Scheduler::new(threads)), started: AtomicUsize::new(0) }
     }
 }
 
 /// A named pool of drain threads.
 pub struct Pool {
     name: String,
-    policy: ThreadPolicy,
+    /// The policy that led to the number of threads, as Python shows it.
+    policy: String,
     threads: ForkCell<PoolThreads>,
 }
 
 static POOLS: Mutex<Vec<Arc<Pool>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// Returns the pool of this name, made by `policy` if there is none; a pool with another policy
+    /// Returns the pool of this name, made with this many threads if there is none; a pool with another policy
     /// stays as it is, with a warning.
-    pub fn get_or_create(py: Python<'_>, name: &str, policy: ThreadPolicy) -> PyResult<Arc<Self>> {
+    pub fn get_or_create(py: Python<'_>, name: &str, threads: usize, policy: String) -> PyResult<Arc<Self>> {
         let pool = {
             let mut pools = POOLS.lock();
             let found = pools.iter().find(|pool| pool.name == name).cloned();
             found.unwrap_or_else(|| {
-                let pool =
-                    Arc::new(Self { name: name.to_owned(), policy, threads: ForkCell::new(PoolThreads::new(policy)) });
+                let threads = ForkCell::new(PoolThreads::new(threads));
+                let pool = Arc::new(Self { name: name.to_owned(), policy: policy.clone(), threads });
                 fork::register(Arc::downgrade(&pool) as Weak<dyn Renew>);
                 pools.push(pool.clone());
                 pool
             })
         };
         if pool.policy != policy {
-            let repr = |policy| {
-                Bound::new(py, super::size_policies::ThreadPolicy(policy))?.repr().map(|text| text.to_string())
-            };
+            let message = "which stays (asked for:";
             errors::warn(
                 py,
-                &format!(
-                    "the shared scheduler {name:?} exists with {}, which stays (asked for: {})",
-                    repr(pool.policy)?,
-                    repr(policy)?
-                ),
+                &format!("the shared scheduler {name:?} exists with {}, {message} {policy})", pool.policy),
             )?;
         }
         Ok(pool)
@@ -122,7 +117,7 @@ pub fn stop_all() {
 impl Renew for Pool {
     /// Empties the pool. A pool is older than its queues, so the queues find it new.
     fn renew_in_child(&self, _py: Python<'_>) {
-        self.threads.replace_in_child(PoolThreads::new(self.policy));
+        self.threads.replace_in_child(PoolThreads::new(self.scheduler().threads()));
     }
 }
 

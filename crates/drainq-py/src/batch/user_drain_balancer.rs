@@ -1,6 +1,5 @@
 //! `UserBalancer`: the user's balancer, its interval, and its plans.
 
-use super::config::BatchQueueConfig;
 use crate::{errors, python_calls};
 use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Throughput;
@@ -15,10 +14,9 @@ pub struct UserBalancer {
 }
 
 impl UserBalancer {
-    /// Reads the `balancer` and the `rebalance_interval` of a configuration.
-    pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> Option<Self> {
-        let balancer = config.balancer.as_ref()?.clone_ref(py);
-        Some(Self { balancer, interval: config.interval() })
+    /// Keeps a balancer, and the time between two of its calls.
+    pub fn new(balancer: Py<PyAny>, interval: Duration) -> Self {
+        Self { balancer, interval }
     }
 
     /// Returns the user's object, to be shown to the garbage collector.

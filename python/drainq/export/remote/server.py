@@ -25,8 +25,9 @@ from typing import Any
 
 import msgspec
 
-from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq._native import BatchQueue
 from drainq.arguments import Seconds, flag, seconds_or_none
+from drainq.batch_config import BatchQueueConfig
 from drainq.callables import check_answer, check_callable
 from drainq.delivery.sink_contract import error_text, to_show
 from drainq.errors import DrainqWarning
@@ -150,10 +151,10 @@ class RemoteServer:
         self._begin()
         if handler is not None:
             config = BatchQueueConfig(
-                threads=ThreadPolicy.fixed(1),
-                partitions=PartitionPolicy.fixed(1),
+                threads=1,
+                partitions=1,
                 buffer_size=max(1024, most_streams),
-                strategy=BufferStrategy.BLOCKING,
+                strategy="blocking",
                 consumer=self._call_handler,
             )
             self._own = BatchQueue(f"drainq-RemoteServer-{next(_numbers)}", config)
