@@ -80,6 +80,9 @@ class Letters:
         self.in_between()
         return key
 
+    def park_each(self, items, errors):
+        return [bool(self.park([item], error)) for item, error in zip(items, errors)]
+
     def withdraw(self, key):
         self.withdrawn.append(key)
         return self.kept.pop(key, None) is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import pytest
 
-from drainq.delivery import DeliveryError, Refused, Sink, Unavailable
+from drainq.delivery import DeliveryError, Refused, Sink, Unavailable, Undelivered
 from drainq.delivery.sink_contract import Failure
 from tests.delivery.helpers import ENTRIES, Bench, Hanging, Letters, Table, amounts
 
@@ -72,18 +73,61 @@ def test_a_batch_that_fails_after_it_was_kept_is_not_kept_again():
     assert bench.waits == []
 
 
-def test_poison_that_shows_after_the_batch_was_kept_stays_in_the_letter():
-    letters = Letters()
+@pytest.mark.parametrize(
+    "answer", [Refused("odd"), [(0, "odd")], [(1, Undelivered("late", unknown=False))], [(None, "odd")]]
+)
+def test_poison_that_shows_after_the_batch_was_kept_stays_in_the_letter_and_nothing_is_sent_again(answer):
+    letters, calls = Letters(), []
 
-    class Poisoned(During):
-        def failure_of(self, error):
-            return Failure.DATA
+    class Answers(During):
+        def send(self, items):
+            calls.append(items)
+            super().send(items)
+            return answer
 
-    bench = Bench(
-        Poisoned(lambda: bench.delivery.keep(bench.delivery.cut(), None), ValueError("odd")), dead_letters=letters
-    )
+    error = answer if isinstance(answer, Refused) else None
+    bench = Bench(Answers(lambda: bench.delivery.keep(bench.delivery.cut(), None), error), dead_letters=letters)
     bench.deliver("ab")
     assert bench.counts() == {"dead_lettered": 2} and list(letters.kept.values()) == [["a", "b"]]
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_a_cut_at_any_moment_of_an_answer_counts_each_item_once(moment):
+    """A moment is a log line, or a message of the delayed queue."""
+    letters, passed = Letters(), []
+    letters.park_each = lambda items, errors: (pass_on(), [item == "c" for item in items])[1]
+
+    def pass_on(*_):
+        passed.append(1)
+        if len(passed) == moment:
+            bench.delivery.cut()
+
+    class Mixed(Sink):
+        def send(self, items):
+            late = [(4, Undelivered("late", unknown=False)), (5, Undelivered("late", unknown=False))]
+            return [(2, "odd"), (3, "odd"), *late, (None, "one of them")]
+
+    letters.in_between = pass_on
+    handler = logging.Handler()
+    handler.emit = pass_on
+    log = logging.getLogger("drainq")
+    log.addHandler(handler)
+    try:
+        bench = Bench(Mixed(), dead_letters=letters)
+        bench.deliver("abcdef")
+    finally:
+        log.removeHandler(handler)
+    assert bench.counts() == {"sent": 1, "refused": 2, "dead_lettered": 3} and len(passed) == 6
+
+
+@pytest.mark.parametrize(("gives_up", "error"), [(True, LookupError("no such table")), (False, Unavailable("away"))])
+def test_only_a_batch_that_is_stopped_before_the_time_of_close_is_left_to_the_caller(gives_up, error):
+    bench = Bench(During(lambda: gives_up and bench.delivery.give_up(), error), retry_for=0, keep_when_stopped=True)
+    bench.sink.failure_of = lambda error: getattr(error, "failure", Failure.CANNOT_PASS)
+    with pytest.raises(DeliveryError, match="2 items are lost"):
+        bench.deliver("ab")
+    assert bench.counts() == {"lost": 2}
 
 
 def test_a_batch_that_was_answered_before_it_could_be_kept_is_not_kept():

@@ -99,6 +99,20 @@ def test_a_message_that_meets_an_outage_stands_first_again_and_ends_the_turn(del
     assert desk.letters.resend(table) and table.rows == [A, B]
 
 
+def test_an_outage_in_the_middle_of_a_message_leaves_all_that_was_not_sent(delayed, clock):
+    class Breaks(Table):
+        def send(self, items):
+            self.down = Unavailable("away") if self.rows else Refused("too many") if len(items) > 1 else None
+            super().send(items)
+
+    desk, table = Desk(delayed, clock), Breaks()
+    desk.give_up([A, B, C, (1, "d")])
+    clock.advance(RESEND_DELAY)
+    assert desk.letters.resend(table) is False and table.rows == [A]
+    assert desk.kept() == [([B, C, (1, "d")], 1, "Unavailable: away")]
+    assert desk.counts() == {"sent": 5, "dead_lettered": 19}
+
+
 def test_items_that_are_refused_without_a_name_are_refused_and_not_kept(delayed, clock):
     class Partial(Sink):
         def send(self, items):
@@ -205,6 +219,10 @@ def test_what_the_delayed_queue_does_not_take_is_said_item_by_item(delayed, cloc
     desk = Desk(Failing(delayed, MESSAGES_AT_ONCE), clock)
     assert desk.letters.park_each(items, ["odd"] * len(items)) == [True] * MESSAGES_AT_ONCE + [False]
     assert delayed.stats().scheduled == MESSAGES_AT_ONCE
+    desk = Desk(Failing(delayed, MESSAGES_AT_ONCE), clock, key_of=by_name, label="with keys")
+    desk.letters.park_each(items, ["odd"] * len(items))
+    desk.letters.were_sent(items[:-1])
+    assert desk.letters.order() is None  # of the one that was not taken nothing is kept that could be replaced
     with pytest.raises(OSError, match="disk full"):  # none of them: the caller has to know why
         Desk(Failing(delayed, 0), clock).letters.park_each(items, ["odd"] * len(items))
 
@@ -219,15 +237,54 @@ def test_a_message_of_another_sink_is_put_off_with_the_reason_and_the_turn_goes_
     assert delayed.stats().scheduled == 1  # for its own worker, later
     clock.advance(RESEND_DELAY)
     assert theirs.letters.resend(table) and table.rows == [B, A]
+    with DelayedQueue.open("memory:", "once", clock=clock, max_attempts=1) as once:
+        Desk(once, clock, label="orders").give_up([A])
+        clock.advance(RESEND_DELAY)
+        assert Desk(once, clock).letters.resend(table)
+        clock.advance(RESEND_DELAY)
+        assert once.try_poll() is None and "it belongs to 'orders'" in once.dead_letters()[0].error
 
 
 def test_what_another_worker_of_the_name_gave_up_on_is_its_own_to_count(delayed, clock):
-    first, second, table = Desk(delayed, clock), Desk(delayed, clock), Table()
+    first, second, table = Desk(delayed, clock), Desk(delayed, clock), Table(poison={B})
     first.give_up([A, B])
     clock.advance(RESEND_DELAY)
     assert second.letters.resend(table)
     assert first.counts() == {"dead_lettered": 12} and second.counts() == {}
-    assert second.books.stats().resent == 12
+    assert second.books.stats().resent == 5
+    table.poison = set()
+    clock.advance(RESEND_DELAY)
+    assert first.letters.resend(table) and first.counts() == {"dead_lettered": 5, "sent": 7}
+
+
+def test_a_message_that_another_worker_took_meanwhile_is_the_others_to_count(delayed, clock, caplog):
+    class Slow(Table):
+        def send(self, items):
+            clock.advance(3600)  # the lease has ended
+            assert delayed.try_poll() is not None
+            super().send(items)
+
+    desk = Desk(delayed, clock)
+    desk.give_up([A])
+    clock.advance(RESEND_DELAY)
+    assert desk.letters.resend(Slow()) and desk.counts() == {"dead_lettered": 5} and desk.told == 0
+    assert "was sent, and may be sent again" in caplog.text
+
+
+def test_a_message_that_is_gone_before_its_items_are_taken_out_is_not_counted_as_sent(delayed, clock):
+    desk = Desk(delayed, clock, key_of=by_name)
+    desk.give_up([A])
+    desk.letters._delayed = Failing(delayed, 0)
+    desk.letters._delayed.drop_message = lambda key: False
+    sent_newer(desk, [(1, "a")])
+    assert desk.counts() == {"dead_lettered": 5}
+
+
+def test_a_long_name_leaves_room_for_the_rest_of_a_messages_key(delayed, clock):
+    desk, table = Desk(delayed, clock, label="t" * 500), Table()
+    desk.give_up([A])
+    clock.advance(RESEND_DELAY)
+    assert desk.letters.resend(table) and table.rows == [A]
 
 
 def test_withdrawn_is_gone_and_says_whether_it_was_there(delayed, clock):
@@ -261,9 +318,10 @@ def test_with_a_sink_for_older_items_these_are_added_after_the_newer_one(delayed
     desk = Desk(delayed, clock, key_of=by_name, older_sink=older)
     desk.give_up([(5, "a"), (7, "b")])
     desk.give_up([(2, "a")])
+    clock.advance(1)
     sent_newer(desk, [(1, "a")])
     assert desk.counts() == {"dead_lettered": 14}
-    clock.advance(RESEND_DELAY)
+    clock.advance(RESEND_DELAY - 1)
     assert desk.letters.resend(table)
     assert table.rows == [(7, "b")] and sorted(older.rows) == [(2, "a"), (5, "a")]
     assert desk.counts() == {"sent": 14} and delayed.stats().scheduled == delayed.stats().ready == 0
@@ -287,6 +345,16 @@ def test_a_resent_item_replaces_what_was_kept_before_it_and_not_what_came_later(
     assert desk.letters.order() is None
 
 
+def test_of_two_items_of_a_key_in_a_message_the_one_that_stays_can_still_be_replaced(delayed, clock):
+    desk, table = Desk(delayed, clock, key_of=by_name), Table(poison={(2, "a")})
+    desk.give_up([(1, "a"), (2, "a")])
+    clock.advance(RESEND_DELAY)
+    assert desk.letters.resend(table) and table.rows == [(1, "a")]
+    assert desk.kept() == [([(2, "a")], 1, "Refused: poison in the batch")] and desk.counts()["dead_lettered"] == 2
+    sent_newer(desk, [(3, "a")])
+    assert desk.kept() == [] and desk.counts() == {"sent": 3}
+
+
 def test_a_worker_that_begins_knows_the_keys_of_its_own_messages_alone(delayed, clock):
     Desk(delayed, clock, key_of=by_name, label="orders").give_up([A])
     assert Desk(delayed, clock, key_of=by_name).letters.order() is None
@@ -297,6 +365,10 @@ def test_a_worker_that_begins_knows_the_keys_of_its_own_messages_alone(delayed, 
     sent_newer(later, [(1, "a")])
     assert [items for items, *_ in later.kept()] == [[A]]  # that of the other sink
     assert later.counts() == {}  # what was replaced is another worker's to count
+    sums = Desk(delayed, clock, key_of=by_name, label="sums", older_sink=Table())
+    sums.give_up([A])
+    sent_newer(sums, [(1, "a")])
+    assert Desk(delayed, clock, key_of=by_name, label="sums").letters.order() is None  # what is older replaces nothing
 
 
 @pytest.mark.parametrize("item", [(1,), (1, ["no hash"])])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import random
 
 import pytest
 
-from drainq.delivery import DeliveryError, Outcome, Sink, Unavailable, Undelivered
+from drainq.backoff import Backoff
+from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Sink, Unavailable, Undelivered
 from drainq.delivery.sink_contract import Failure
 from tests.delivery.helpers import ENTRIES, Bench, Letters, Table, amounts
 
@@ -86,14 +89,34 @@ def test_poison_stands_alone_and_the_rest_goes_in_order(seed):
     assert bench.books.count(Outcome.SENT) == len(items) - len(poison)
 
 
-def test_what_a_sink_names_as_refused_is_refused_and_the_rest_is_sent():
+def test_what_a_sink_names_as_refused_is_refused_and_the_rest_is_sent(caplog):
     class Picky(Sink):
         def send(self, items):
-            return [(place, "odd") for place, item in enumerate(items) if item % 2]
+            return [(place, f"odd {item // 4}") for place, item in enumerate(items) if item % 2]
 
     bench = Bench(Picky())
     bench.deliver(range(10))
     assert bench.counts() == {"sent": 5, "refused": 5}
+    assert caplog.messages == ["test: 5 items were refused: a int: odd 0; a int: odd 1"]  # the first three, each once
+
+
+def test_a_refused_item_is_shown_in_short_and_one_without_a_repr_by_its_type(caplog):
+    class Broken:
+        __repr__ = None
+
+    bench = Bench(Table(), log_values=True)
+    bench.sink.send = lambda items: [(0, "odd"), (1, "long")]
+    bench.deliver([Broken(), "x" * 300])
+    assert caplog.messages == ["test: 2 items were refused: a Broken: odd; '" + "x" * 199 + "...: long"]
+
+
+def test_the_pauses_are_the_sinks_own_unless_others_are_given():
+    table, waits = Table(), []
+    table.down, table.backoff = Unavailable("away"), Backoff(3.0, 3.0, jitter=0)
+    delivery = Delivery(
+        table, books=Books(), name="test", wait=lambda pause: (waits.append(pause), setattr(table, "down", None))
+    )
+    assert delivery.deliver(["a"]) == [] and waits == [3.0]
 
 
 def test_a_failure_that_cannot_pass_stops_at_once_until_something_is_sent():
@@ -187,3 +210,26 @@ def test_an_outage_that_failures_keep_alive_is_one_outage():
     with pytest.raises(DeliveryError):
         bench.deliver("a")
     assert table.calls - calls == 5
+
+
+def test_the_log_says_when_an_outage_or_a_stop_begins_and_when_it_ends_and_each_once(caplog):
+    caplog.set_level("INFO", "drainq")
+    table, stopped = Table(), LookupError("no such table")
+    table.failure_of = lambda error: Failure.CANNOT_PASS if error is stopped else Failure.PASSES
+    for retry_for, how_long in ((10.0, " for 10 s"), (math.inf, "")):
+        bench = Bench(table, retry_for=retry_for)
+        bench.before_try = lambda bench=bench: setattr(table, "down", None) if len(bench.waits) % 2 == 0 else None
+        for down, first in (
+            (Unavailable("away"), f"the other side fails; trying again{how_long}: Unavailable: away"),
+            (stopped, "stopped, until what is wrong is put right: LookupError at"),
+        ):
+            for _ in range(2):  # the same again, after it has ended
+                caplog.clear()
+                table.down = down
+                for _ in range(2 if down is stopped else 1):
+                    with contextlib.suppress(DeliveryError):
+                        bench.deliver("a")
+                table.down = None
+                bench.deliver("b")
+                first_line, *end = [record.getMessage() for record in caplog.records]
+                assert first_line.startswith(f"test: {first}") and end == ["test: the other side takes items again"]

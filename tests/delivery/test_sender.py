@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryStopped, Sender, Unavailable, worker
+from drainq.delivery import DeliveryError, DeliveryStopped, Sender, Unavailable, worker
 from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
 from drainq.timer import Alarm
@@ -77,11 +78,16 @@ def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(h
 
 @pytest.mark.parametrize(("keeps", "timeout", "seconds"), [(True, 2.0, 1.0), (True, 60.0, 55.0), (False, 2.0, 1.5)])
 def test_close_reserves_time_to_keep_what_is_left(keeps, timeout, seconds, delayed, monkeypatch):
-    out, alarms = sender(Table(), delayed=delayed if keeps else None), []
-    monkeypatch.setattr(
-        worker.SHARED, "after", lambda after, do: alarms.append((after, do)) or Alarm(worker.SHARED, do)
-    )
+    out, alarms, made = sender(Table(), delayed=delayed if keeps else None), [], []
+
+    def after(seconds, do):
+        alarms.append((seconds, do))
+        made.append(Alarm(worker.SHARED, do))
+        return made[-1]
+
+    monkeypatch.setattr(worker.SHARED, "after", after)
     assert out.close(timeout) and alarms == [(seconds, out._give_up)]
+    assert made[0].cancel() is False  # it was cancelled
 
 
 def test_flush_is_false_for_what_was_refused_since_the_last():
@@ -150,6 +156,17 @@ def test_an_older_item_never_replaces_a_newer_one_of_its_key(delayed, clock):
     assert out.flush()
     assert table.rows_by_key() == {1: "new", 2: "old"} and counts(out) == (3, 0, 0, 0, 0)
     assert out.close()
+
+
+def test_an_item_that_is_refused_by_name_replaces_no_older_one(delayed, clock):
+    table = Latest()
+    out = keyed(table, delayed=delayed)
+    table.down = Unavailable("away")
+    out([(1, "old")])
+    table.down = None
+    table.send = lambda items: [(0, "odd")]
+    out([(1, "odd"), (2, "new")])
+    assert counts(out) == (1, 0, 2, 0, 0) and out.close()
 
 
 def test_of_two_letters_with_a_key_the_later_wins_even_if_it_goes_first(delayed, clock):
@@ -244,6 +261,43 @@ def test_a_stopped_sender_refuses_producers_with_the_reason():
     with pytest.raises(DeliveryStopped, match="LookupError at"):
         out.produce(3)
     assert counts(out) == (0, 0, 0, 3, 0) and out.close() is False
+
+
+def test_while_it_is_stopped_one_producer_may_try_every_few_seconds(monkeypatch):
+    clock = ManualClock()
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock.now))
+    table = Table()
+    table.failure_of = lambda error: Failure.CANNOT_PASS
+    out = sender(table)
+
+    def takes():
+        try:
+            return out.produce(0) and out.flush(PATIENCE) in (True, False)
+        except DeliveryStopped:
+            return False
+
+    for _ in range(2):  # the second stop has a time of its own
+        table.down = LookupError("no such table")
+        assert takes()
+        for seconds, may_try in ((0, False), (4.9, False), (0.1, True), (0.1, False), (4.9, True)):
+            clock.advance(seconds)
+            assert takes() is may_try
+        table.down = None
+        clock.advance(5.0)
+        assert takes() and takes() and out.produce_many([1, 2]) == 2
+    out.close()
+
+
+def test_as_a_handler_of_any_queue_it_raises_its_own_errors_and_is_released_once():
+    table, closed = Table(), []
+    table.down, table.close = Unavailable("away"), lambda: closed.append(1)
+    out = sender(table)
+    with pytest.raises(DeliveryError, match="1 items are lost") as lost:
+        out.consume(["a"])
+    assert type(lost.value) is DeliveryError and counts(out) == (0, 0, 0, 1, 0)
+    out.close()
+    out.on_close()
+    assert closed == [1]
 
 
 def test_back_pressure_holds_producers_while_the_other_side_is_away():

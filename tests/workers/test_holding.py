@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import math
 import random
@@ -173,8 +174,21 @@ def test_an_item_type_of_a_shared_queue_belongs_to_one_worker(shared):
     assert first.produce(("a", 1))
     with pytest.raises(ValueError, match="items of type tuple on this queue belong to another MetricsAggregator"):
         second.produce(("a", 1))
-    assert second.produce("text")
+    assert second.produce("text") and second.produce(b"more") and second.produce_many([[1], "text", [2]]) == 3
+    assert shared.flush(PATIENCE) and shared.stats().unrouted == 0
     assert first.close() and second.close()
+
+
+def test_a_flush_sends_what_is_held_also_if_the_queue_is_not_empty_in_time(shared):
+    entered, over, sent = threading.Event(), threading.Event(), threading.Event()
+    shared.add_handler(str, lambda batch: (entered.set(), over.wait(PATIENCE)))
+    shared.produce("text")
+    assert entered.wait(PATIENCE)
+    worker = totals(lambda items: sent.set(), queue=shared)
+    worker([("a", 1)])
+    assert worker.flush(0) is False and sent.wait(PATIENCE)
+    over.set()
+    assert worker.close()
 
 
 class Visit(NamedTuple):
@@ -238,7 +252,11 @@ class Leaves(Worker):
         self._meanwhile = meanwhile
 
     def _take(self, batch):
-        self._books.move(len(batch), Outcome.PENDING, Outcome.SENT)
+        self.pending = counts(self)[-1]
+        refuses = ("bad", 0) in batch
+        self._books.move(len(batch), Outcome.PENDING, Outcome.REFUSED if refuses else Outcome.SENT)
+        if refuses:
+            raise ValueError("bad")
 
     def _end(self, deadline):
         self._meanwhile()
@@ -263,18 +281,21 @@ def test_a_worker_leaves_a_shared_queue_in_time_and_loses_what_it_accepted_and_n
     shared.produce(("before", 1))
     assert shared.flush(PATIENCE) and shared.stats().unrouted == 1
     worker = Leaves(shared, drain if drains_before else int)
+    worker.produce(("bad", 0))
+    assert worker.flush(PATIENCE) is False and worker.pending == 1
     worker.produce(("a", 1))
-    assert worker.flush(PATIENCE) and counts(worker) == (1, 0, 0, 0, 0)
+    assert worker.flush(PATIENCE) and counts(worker) == (1, 1, 0, 0, 0) and worker.pending == 1
     shared.add_handler(str, hold_the_drain_thread)
     shared.produce("text")
     assert entered.wait(PATIENCE)
-    assert worker.produce_many([("a", 2), ("b", 3), ("c", 4)]) == 3 and counts(worker) == (1, 0, 0, 0, 3)
-    assert worker.close(timeout=0) is False and counts(worker) == (1, 0, 0, 3, 0)
+    assert worker.produce_many([("a", 2), ("b", 3), ("c", 4)]) == 3 and counts(worker) == (1, 1, 0, 0, 3)
+    assert worker.close(timeout=0) is False and counts(worker) == (1, 1, 0, 3, 0)
     drain()
-    assert shared.stats().unrouted == 4 and counts(worker) == (1, 0, 0, 3, 0)
+    assert shared.stats().unrouted == 4 and counts(worker) == (1, 1, 0, 3, 0)
 
 
-def test_a_batch_that_comes_after_the_books_were_closed_is_counted_once():
+@pytest.mark.parametrize("end", [int, lambda: 1 / 0])
+def test_a_batch_that_comes_after_the_books_were_closed_is_counted_once(end):
     entered, over, done = threading.Event(), threading.Event(), threading.Event()
 
     class Late(Leaves):
@@ -284,8 +305,10 @@ def test_a_batch_that_comes_after_the_books_were_closed_is_counted_once():
             super()._from_queue(batch)
             done.set()
 
-    worker = Late(None, int)
+    worker = Late(None, end)
     assert worker.produce(("a", 1)) and entered.wait(PATIENCE)
-    assert worker.close(timeout=0) is False and counts(worker) == (0, 0, 0, 1, 0)
+    with contextlib.suppress(ZeroDivisionError):
+        worker.close(timeout=0)
+    assert worker.close() is False and counts(worker) == (0, 0, 0, 1, 0)
     over.set()
     assert done.wait(PATIENCE) and counts(worker) == (1, 0, 0, 0, 0)

@@ -219,8 +219,7 @@ class DeadLetters:
             return goes_on
         if sent:
             self.on_sent()
-        if not older:
-            self._replace_older(sent, key)
+        self._replace_older(sent, key, left)
         if origin == self._origin:
             self._books.move(self._size(sent), Outcome.DEAD_LETTERED, Outcome.SENT)
             self._books.move(self._size(nameless), Outcome.DEAD_LETTERED, Outcome.REFUSED)
@@ -283,11 +282,15 @@ class DeadLetters:
         for message, keys in older.items():
             self._take_out(message, keys)
 
-    def _replace_older(self, items: Sequence[Any], message: str) -> None:
-        """Remove the items of earlier messages that the sent items of a message replace."""
+    def _replace_older(self, items: Sequence[Any], message: str, left: Sequence[Any]) -> None:
+        """Remove the items of earlier messages that the sent items of a message replace.
+
+        A key stays known of the message if it is also that of an item that is ``left`` in it.
+        """
         if self._key_of is None:
             return
         older: dict[str, set[Hashable]] = {}
+        stay = {self._key(item) for item in left}
         with self._known:
             for item in items:
                 key = self._key(item)
@@ -296,7 +299,7 @@ class DeadLetters:
                     before = messages[: messages.index(message)]
                     for each in before:
                         older.setdefault(each, set()).add(key)
-                    self._leave_out(key, [*before, message])
+                    self._leave_out(key, before if key in stay else [*before, message])
         for each, keys in older.items():
             self._take_out(each, keys)
 
@@ -322,8 +325,6 @@ class DeadLetters:
                     moved.append(packed)
                 else:
                     left.append(packed)
-            if payload.get("older"):
-                return  # it replaces nothing
             if self._older_sink is not None:
                 self._move_apart(message, payload, left, moved, envelope.schedule_at)
                 return
@@ -353,9 +354,7 @@ class DeadLetters:
             for item, message in zip(items, messages):
                 key = self._key(item)
                 if key is not None:
-                    known = self._kept.setdefault(key, [])
-                    if message not in known:
-                        known.append(message)
+                    self._kept.setdefault(key, []).append(message)
 
     def _key(self, item: Any) -> Hashable | None:
         assert self._key_of is not None

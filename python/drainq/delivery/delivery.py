@@ -258,7 +258,7 @@ class Delivery:
         unknown = [item for item, error in zip(items, errors) if error.unknown]
         self._books.note(unknown=self._size(unknown))
         why = "; ".join(list(dict.fromkeys(map(self._text, errors)))[:SHOWN])
-        if self._put_away(parcel, items, why, left):
+        if parcel.outcome is Outcome.DEAD_LETTERED or self._put_away(parcel, items, why, left):
             return
         self._account(parcel, items, Outcome.LOST, left)
         parcel.error = DeliveryError(f"{self._name}: {self._size(items)} items are lost: {why}")
@@ -297,7 +297,7 @@ class Delivery:
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
         """Keep items of a parcel as dead letters. Return False if there is no keeper, or it refuses them."""
-        if self._dead_letters is None or parcel.outcome is Outcome.DEAD_LETTERED:
+        if self._dead_letters is None:
             return False
         try:
             self._dead_letters.park(items, why)

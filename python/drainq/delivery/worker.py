@@ -311,7 +311,6 @@ class Worker(abc.ABC):
     def _begin_to_close(self) -> bool:
         with self._lock:
             first, self._closed = not self._closed, True
-            self._put = None
         return first
 
     def _close_once(self, timeout: float | None) -> bool:
