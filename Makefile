@@ -15,6 +15,8 @@ PYTHONS ?= $(PYTHON)
 SCHEDULES ?= 125
 SECONDS_EACH ?= 20
 SOAK_SECONDS ?= 600
+FILES ?=
+TESTS ?= $(patsubst %,tests/%,$(word 3,$(subst /, ,$(firstword $(FILES)))))
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
@@ -98,6 +100,24 @@ loom: ## explore every interleaving of the core's lock-free parts under a model 
 .PHONY: mutants
 mutants: $(READY) $(STAMP)-test ## plant known faults, one after the other: a model or a test must fail for each; ARGS=lease_end for one, ARGS='--room binding' for a room
 	$(BIN)/python -m scripts.mutants $(ARGS)
+
+.PHONY: mutate-python
+mutate-python: $(READY) $(STAMP)-test $(STAMP)-mutate ## plant small faults of every kind and print those that no test notices: FILES=python/drainq/delivery/outage.py, TESTS=tests/delivery/test_delivery.py
+	@git diff --quiet -- $(FILES) || { echo 'commit first: the faults are planted in the files themselves' >&2; exit 1; }
+	@mkdir -p target/mutate && rm -f target/mutate/python.sqlite
+	@sed -e 's|FILES|$(foreach file,$(FILES),"$(file)",)|' -e 's|PYTHON|$(BIN)/python|' -e 's|TESTS|$(TESTS)|' \
+	  scripts/cosmic-ray.toml > target/mutate/python.toml
+	$(BIN)/cosmic-ray baseline target/mutate/python.toml
+	$(BIN)/cosmic-ray init target/mutate/python.toml target/mutate/python.sqlite
+	$(BIN)/cr-filter-operators target/mutate/python.sqlite target/mutate/python.toml
+	$(BIN)/cosmic-ray exec target/mutate/python.toml target/mutate/python.sqlite
+	$(BIN)/cr-report --surviving-only --show-diff target/mutate/python.sqlite
+
+.PHONY: mutate-core
+mutate-core: ## the same for the core, in a copy: FILES=crates/drainq-core/src/batch/drop_counts.rs; without FILES what the branch changed
+	@cargo mutants --version >/dev/null 2>&1 || cargo install --locked cargo-mutants
+	@mkdir -p target/mutate && git diff main -- crates/drainq-core > target/mutate/core.diff
+	cargo mutants -p drainq-core -o target/mutate $(if $(FILES),$(addprefix --file ,$(FILES)),--in-diff target/mutate/core.diff) $(ARGS)
 
 .PHONY: shuttle
 shuttle: ## the whole batch queue under random schedules, 1000 of them; SCHEDULES=1250 for 10 000
@@ -234,6 +254,10 @@ $(STAMP)-docs: $(STAMP)-tools pyproject.toml
 
 $(STAMP)-lint: $(STAMP)-tools pyproject.toml
 	$(PIP) --group lint
+	@touch $@
+
+$(STAMP)-mutate: $(STAMP)-tools pyproject.toml
+	$(PIP) --group mutate
 	@touch $@
 
 $(NATIVE): $(RUST) | $(STAMP)-metrics
