@@ -3,7 +3,6 @@
 use crate::{arguments, errors, gil};
 use drainq_core::batch::{BufferStrategy, Grouping, PartitionPolicy, Settings};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -45,9 +44,8 @@ impl BatchConfig {
         config: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        static NATIVE_SETTINGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let read = NATIVE_SETTINGS.import(py, "drainq.batch_config", "native_settings")?;
-        gil::call_with(read, &(config, settings).into_pyobject(py)?)?.extract()
+        let read = py.import("drainq.batch_config")?.getattr("native_settings")?;
+        gil::call_with(&read, &(config, settings).into_pyobject(py)?)?.extract()
     }
 
     /// Returns the settings of the core's queue.
