@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage, TimeConfig
+from drainq.delayed import CronMessage, DelayedQueue, QueueUnavailable, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.sqlite.storage import MemoryStorage
 from drainq.testing import ManualClock
@@ -92,6 +92,14 @@ def test_ticks_that_a_schedule_makes_wake_and_those_that_are_there_do_not(queue)
 def test_news_of_another_process_wakes_when_its_message_is_due(queue, news, times):
     queue._session.wakeup._waiting = 1 if times == 0 else 0
     assert wakes(queue, lambda queue: queue._session._heard(news)) == times
+
+
+def test_news_wakes_although_the_clock_of_the_database_is_away(queue, monkeypatch):
+    def away():
+        raise QueueUnavailable("away", [])
+
+    monkeypatch.setattr(queue._session, "now", away)
+    assert wakes(queue, lambda queue: queue._session._heard("other@1000000")) == 1
 
 
 def test_news_of_our_own_offers_wake_no_second_time(queue):

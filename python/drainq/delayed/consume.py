@@ -224,7 +224,7 @@ class _Loop:
 
     def _flush(self) -> None:
         """Acknowledge the handled messages, without a fetch."""
-        done, self._done = self._done, None
+        done = self._done
         if done is None:
             return
         try:

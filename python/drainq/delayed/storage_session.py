@@ -256,7 +256,7 @@ class Session:
             self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name, connection=connection)
         elif not self._ranked:
             self.call(lambda: self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name))
-            if self.migrates and not self._ranked:
+            if self.migrates:
                 SHARED.after(0.0, self._migrate)
             self._ranked = True
 
