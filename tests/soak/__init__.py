@@ -11,10 +11,7 @@ take turns as they like, so a seed may have to be tried a few times.
 | `__main__.py` | the driver: starts rooms as processes, watches them, prints what was wrong |
 | `room.py` | the inside of such a process: one round after the other, and the heartbeat |
 | `ledger.py` | the account of a batch queue's items |
-| `threads.py` | the threads of a round |
 | `hostile.py` | items, keys and handlers that give up the GIL, raise, come back into the queue |
 | `batch.py` | rounds of one batch queue; `program.py` is what its producers do |
-| `pools.py`, `forks.py`, `exits.py` | shared schedulers, forked children, interpreters that end |
-| `cores.py` | whether an interpreter that crashed did so in CPython's own code |
-| `multi.py`, `sets.py`, `prefetch.py` | rounds of the multi-queue, the set queue, the prefetching source |
+| `pools.py` | rounds on shared schedulers |
 """

@@ -19,7 +19,6 @@ from drainq import (
     ThreadPolicy,
 )
 from drainq.errors import DrainqError
-from tests.soak.forks import fork_and_check
 from tests.soak.hostile import DeadLetters, Handler, Item, Key, Orphan, Other, fresh_class, give_up_the_gil
 from tests.soak.interrupt import QUIET, Interrupted, Signals
 from tests.soak.ledger import PATIENCE, Ledger, Wrong, check_identity, wait_until
@@ -42,7 +41,6 @@ class Round:
         self.reentrant = rng.random() < 0.4
         self.idles = rng.random() < 0.3
         self.raises = rng.choice([0.0, 0.0, 0.02, 0.3])
-        self.forks = rng.random() < 0.15
         self.threads = rng.choice([1, 2, 2, 4])
         interrupts = rng.random() < 0.3 and self.end != "race"
         self.pooled = pooled
@@ -56,7 +54,7 @@ class Round:
         self.config = self._config()
 
     def __str__(self) -> str:
-        shown = ("end", "keys", "hostile", "consumer", "selector", "reentrant", "idles", "raises", "forks", "threads",
+        shown = ("end", "keys", "hostile", "consumer", "selector", "reentrant", "idles", "raises", "threads",
                  "pooled")  # fmt: skip
         facts = {name: getattr(self, name) for name in shown}
         return f"seed {self.seed}: {facts}, signals {self.signals.interval}\n{self.config!r}"
@@ -137,10 +135,7 @@ class Round:
         for thread in others:
             thread.start()
         with self.signals:
-            producers[0].run(calls // 2)
-            if self.forks:
-                fork_and_check(self, queue)
-            producers[0].run(calls // 2)
+            producers[0].run(calls)
         for thread in others:
             thread.join(PATIENCE)
             if thread.is_alive():

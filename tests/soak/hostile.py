@@ -75,7 +75,6 @@ class Handler:
             raises,
             again,
         )
-        self.quiet = False
         self.inside = threading.Lock()
         if idles:
             self.on_idle = self._idle
@@ -86,8 +85,7 @@ class Handler:
             if self.serial and not alone:
                 self.ledger.complain("two threads were in one handler")
             self.ledger.seen.extend(batch)
-            if not self.quiet:
-                self._misbehave(batch)
+            self._misbehave(batch)
         finally:
             if alone:
                 self.inside.release()

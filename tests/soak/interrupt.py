@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
@@ -22,7 +21,7 @@ class Signals:
     """
 
     def __init__(self, interval: float, also: Callable[[], object] | None = None) -> None:
-        self.interval, self._also, self._armed, self._inside, self._process = interval, also, False, False, os.getpid()
+        self.interval, self._also, self._armed, self._inside = interval, also, False, False
 
     def call(self, call: Callable[[], Any]) -> Any:
         """What `call` returns. Raises Interrupted if the signal came first, or so late that nobody knows."""
@@ -33,7 +32,7 @@ class Signals:
             self._armed = False
 
     def _hit(self, _: int, frame: FrameType | None) -> None:
-        if self._inside or os.getpid() != self._process:  # a signal within the handler, or in a forked child
+        if self._inside:  # a signal within the handler
             return
         self._inside = True
         try:

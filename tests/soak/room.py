@@ -1,7 +1,6 @@
 """The inside of a room's process: one round after the other, and a heartbeat on standard output.
 
-Standard output has one line per round, `round SEED`, before it begins, and a line `known SEED ...` for a round that a
-fault of CPython ended. The driver reads it: a room without a heartbeat stalls.
+Standard output has one line per round, `round SEED`, before it begins. The driver reads it: a room without a heartbeat stalls.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import threading
 import time
 import traceback
 
-ROOMS = ("batch", "pools", "exits", "multi", "sets", "prefetch")
+ROOMS = ("batch", "pools")
 
 
 def main() -> int:

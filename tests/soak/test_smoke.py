@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.soak.cores import functions, is_pythons_own
 from tests.soak.hostile import Item
 from tests.soak.ledger import Ledger, Wrong
 from tests.soak.room import ROOMS
@@ -67,21 +66,3 @@ def test_the_account_notices_an_item_that_is_lost_doubled_invented_or_late():
     ):
         with pytest.raises(Wrong):
             account.check_stats(stats(**wrong))
-
-
-@pytest.mark.parametrize(
-    ("frames", "own"),
-    [
-        (["take_gil", "PyEval_RestoreThread", "_Py_write", "thread_run", "pythread_wrapper"], True),
-        (["COMPUTE_EVAL_BREAKER", "RESET_GIL_DROP_REQUEST", "take_gil", "PyEval_RestoreThread", "thread_run"], True),
-        (["take_gil", "PyEval_RestoreThread", "std::sys::thread::unix::Thread::new::thread_start"], False),
-        (["list_dealloc", "_native::batch::produce", "take_gil", "PyEval_RestoreThread", "main"], False),
-        (["list_dealloc", "_native::batch::produce", "cfunction_call", "a", "b", "take_gil", "thread_run"], False),
-        ([], False),
-    ],
-)
-def test_only_a_daemon_thread_of_python_that_asks_for_the_gil_is_a_known_fault_of_python(frames, own):
-    shown = [f"#{number}  0x00007f8d3f66 in {frame} (x=1) at a.c:1" for number, frame in enumerate(frames, 4)]
-    handler = ["#0  raise (sig=11)", "#0  raise (sig=11)", "#3  <signal handler called>"]
-    assert functions("\n".join(shown)) == functions("\n".join(handler + shown)) == frames
-    assert is_pythons_own(frames) is own
