@@ -7,8 +7,7 @@ import contextlib
 import importlib
 import inspect
 import math
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -139,23 +138,6 @@ def test_integers_of_other_kinds_are_numbers():
     assert ThreadPolicy.fixed(Three()) == ThreadPolicy.fixed(3)
 
 
-def test_what_the_conversion_of_a_value_raises_is_raised():
-    class Angry:
-        def __index__(self) -> int:
-            raise RuntimeError("no")
-
-        def __float__(self) -> float:
-            raise RuntimeError("no")
-
-        def __bool__(self) -> bool:
-            raise RuntimeError("no")
-
-    for call in (ThreadPolicy.fixed, ThreadPolicy.cpu_cores, lambda value: BatchQueueConfig(threads=1, linger=value)):
-        with pytest.raises(RuntimeError) as raised:
-            call(Angry())
-        assert raised.value.args == ("no",)
-
-
 def test_a_value_whose_repr_raises_is_refused_all_the_same():
     class Shy:
         def __repr__(self) -> str:
@@ -163,32 +145,6 @@ def test_a_value_whose_repr_raises_is_refused_all_the_same():
 
     with pytest.raises(TypeError, match="count must be a whole number .*Shy"):
         ThreadPolicy.fixed(Shy())
-
-
-SHOWING: dict[str, Callable[[Any], object]] = {
-    "threads": ThreadPolicy.fixed,
-    "key": lambda value: SetQueue(key=value),
-    "items": lambda value: SetQueue(in_flight="ack").done(value),
-    "selection": lambda value: MultiQueue(selection=value),
-    "the answer of select": lambda value: one_item(types.SimpleNamespace(select=lambda groups: value)).get(),
-}
-"""Calls that refuse a value and show it."""
-
-
-@pytest.mark.parametrize("call", SHOWING.values(), ids=SHOWING)
-def test_what_the_repr_raises_does_not_hide_the_refusal(call):
-    class Unshown:
-        def __repr__(self) -> str:
-            raise self.error
-
-        error: BaseException = ValueError("no repr")
-
-    value = Unshown()
-    with pytest.raises(TypeError, match=r"got <an object of class Unshown whose repr raised ValueError>"):
-        call(value)
-    value.error = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        call(value)
 
 
 @pytest.mark.parametrize("call", [MultiQueue().add_sub_queue, lambda value: unnamed().add_handler(value, len)])
@@ -244,12 +200,6 @@ def test_a_queue_that_was_shut_down_cannot_be_entered():
 
     with pytest.raises(ShutDown, match='queue "unnamed" was shut down'):
         asyncio.run(enter())
-
-
-def one_item(selection: Any) -> MultiQueue[Any]:
-    queue: MultiQueue[Any] = MultiQueue(selection=selection)
-    queue.add_sub_queue("a").put(1)
-    return queue
 
 
 def unnamed() -> BatchQueue[Any]:

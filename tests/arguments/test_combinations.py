@@ -1,0 +1,76 @@
+"""Arguments of which each is right, and which do not go together; and limits that the table of single arguments leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    Fair,
+    MultiQueue,
+    PrefetchSource,
+    SetQueue,
+    SourceScheduler,
+    ThreadPolicy,
+)
+from drainq.monitoring import MetricsServer
+from drainq.sketch import DDSketch
+
+
+def config(**named: object) -> BatchQueueConfig:
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **named)  # type: ignore[arg-type]
+
+
+def prefetch(**named: object) -> object:
+    return PrefetchSource(lambda n: [], 4, 1, **named)  # type: ignore[arg-type]
+
+
+def scheduler(**named: object) -> object:
+    return SourceScheduler({"x": iter(())}, print, Fair("x"), **named)  # type: ignore[arg-type]
+
+
+def weighed(rows: object) -> object:
+    with BatchQueue("weighed", config(len_of=lambda item: rows)) as queue:
+        return queue.produce("x")
+
+
+ROWS: list[tuple[Callable[[], object], str]] = [
+    (lambda: config(capacity=2**30 + 1), "capacity"),
+    (lambda: config(buffer_size=2**62), "buffer_size"),
+    (lambda: config(max_batch=2**62), "max_batch"),
+    (lambda: config(max_idle=0.0001), "max_idle"),
+    (lambda: ThreadPolicy.cpu_cores_with_base(0, 0.0), "got 0"),
+    (lambda: weighed(-1), "len_of must say"),
+    (lambda: weighed(1.5), "a whole number from 0 to 2147483647, got 1.5"),
+    (lambda: weighed(2**31), "got 2147483648"),
+    (lambda: SetQueue(in_flight="ttl"), "needs ttl="),
+    (lambda: SetQueue(ttl=1.0), "needs in_flight="),
+    (lambda: MultiQueue().get_many(3, min_items=4), "min_items must be 0 to n (3) items, got 4"),
+    (lambda: prefetch(on_error="ignore"), "on_error"),
+    (lambda: prefetch(max_capacity=3), "max_capacity"),
+    (lambda: prefetch(in_flight="ttl"), "ttl"),
+    (lambda: prefetch(min_interval=float("inf")), "got inf"),
+    (lambda: scheduler(backlog=lambda: 0), "go together"),
+    (lambda: scheduler(max_backlog=3), "go together"),
+    (lambda: scheduler(backlog=lambda: 0, max_backlog=0), "got 0"),
+    (lambda: scheduler(backlog=lambda: 0, max_backlog=5, resume_backlog=5), "got 5"),
+    (lambda: scheduler(resume_backlog=5), "got 5"),
+    (lambda: scheduler(backlog=lambda: 0, max_backlog="3"), "max_backlog must be a number of items, got '3'"),
+    (lambda: scheduler(idle=3), "idle must be a drainq.Backoff"),
+    (lambda: scheduler(tracker=3), "tracker must be a drainq.ItemTracker"),
+    (lambda: prefetch(executor=3), "such as ThreadPoolExecutor(1)"),
+    (lambda: DDSketch().merge(DDSketch(0.02)), "relative_accuracy and max_buckets are the same, got 0.01 and 0.02"),
+    (lambda: MetricsServer(port=0, host="192.0.2.1"), "host= must be an address of this machine"),
+]
+
+
+def answer(call: Callable[[], object]) -> str:
+    try:
+        return f"returned {call()!r}"
+    except (TypeError, ValueError, OSError) as refusal:
+        return str(refusal)
+
+
+def test_each_is_refused_in_words_that_name_it() -> None:
+    assert [(words, said) for call, words in ROWS if words not in (said := answer(call))] == []
