@@ -1,4 +1,4 @@
-"""Runs a check in a forked child, with a time limit; and what a collection before the renewal finalises."""
+"""Runs a check in a forked child, with a time limit."""
 
 from __future__ import annotations
 
@@ -61,30 +61,3 @@ def output_of(program: str, *arguments: str, silent: bool = True) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and not (silent and done.stderr), done.stderr
     return done.stdout
-
-
-COLLECTS_FIRST = """
-import gc, os
-gc.disable()
-os.register_at_fork(after_in_child=gc.collect)  # comes before the hook of a module that is imported later
-from drainq import MultiQueue, SetQueue
-parent = os.getpid()
-class Item:
-    def __del__(self):
-        os.write(1, b"parent" if os.getpid() == parent else b"child")
-item = Item()
-{hold}
-del item
-child = os.fork()
-if child == 0:
-    os._exit(0)
-os.waitpid(child, 0)
-gc.collect()
-"""
-
-
-def finalises_its_items(queue: str, hold: str = "item.queue.put(item)") -> str:
-    """The processes that finalise the item of a lost queue, if the child collects before the queue is renewed; ``hold`` has
-    the queue hold the item."""
-    program = [sys.executable, "-W", "ignore", "-c", COLLECTS_FIRST.format(hold=f"item.queue = {queue}\n{hold}")]
-    return subprocess.run(program, capture_output=True, text=True, timeout=LIMIT, check=True).stdout

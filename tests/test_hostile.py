@@ -103,17 +103,15 @@ class Name:
         strike("del")
 
 
-def callback(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The callable, with a strike before and after."""
+class callback(Name):
+    """The callable, with a strike before and after, and at its own end."""
 
-    def strikes(*args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         strike("call")
         try:
-            return call(*args)
+            return self.value(*args)  # type: ignore[operator]
         finally:
             strike("call")
-
-    return strikes
 
 
 def many(count: int) -> Iterator[Name]:

@@ -87,27 +87,3 @@ def test_each_is_a_table_in_a_notebook_whose_text_is_escaped(statistics):
         counts = stats.as_dict()
         assert texts["caption"] == [type(stats).__name__]
         assert (texts["th"], texts["td"]) == (list(counts), [str(value) for value in counts.values()])
-
-
-def test_a_type_whose_comparison_raises_is_named_by_a_text():
-    class Name:
-        is_angry = False
-
-        def __hash__(self) -> int:
-            return 1
-
-        def __eq__(self, other: object) -> bool:
-            if self.is_angry:
-                raise ZeroDivisionError
-            return self is other
-
-        def __repr__(self) -> str:
-            return "<the name>"
-
-    names = [Name(), Name()]
-    with BatchQueue("names", BatchQueueConfig(threads=1, dispatch_key=names.__getitem__, consumer=len)) as queue:
-        assert queue.produce_many([0, 1]) == 2 and queue.flush(20)
-        Name.is_angry = True
-        first, second = queue.stats().per_type
-    assert first is names[0]
-    assert second == "<the name> (type 1, whose hash or comparison raised ZeroDivisionError)"

@@ -32,13 +32,6 @@ def test_alarms_ring_in_the_order_of_their_times(monkeypatch):
     assert rang == [0, 1, 2, 3]
 
 
-def test_an_earlier_alarm_ends_the_sleep_for_a_later_one():
-    timer, rang = Timer(), threading.Event()
-    timer.after(3600, lambda: None)
-    timer.after(0, rang.set)
-    assert rang.wait(LIMIT)
-
-
 def test_a_cancelled_alarm_never_rings_and_one_that_rang_cannot_be_cancelled(monkeypatch):
     timer, rang = Timer(most=1), []
     with monkeypatch.context() as frozen:
@@ -64,16 +57,6 @@ def test_works_that_hang_hold_up_no_other_alarm():
     assert in_time
 
 
-def test_with_all_threads_busy_alarms_wait_and_the_log_says_so(caplog):
-    timer, busy, release, rang = Timer(most=1), threading.Event(), threading.Event(), threading.Event()
-    timer.after(0, lambda: (busy.set(), release.wait(LIMIT)))
-    assert busy.wait(LIMIT)
-    timer.after(0, rang.set)
-    assert "threads of a drainq timer are busy" in caplog.text
-    release.set()
-    assert rang.wait(LIMIT)
-
-
 def test_a_work_that_raises_is_logged_and_the_next_runs(caplog):
     timer, rang = Timer(most=1), threading.Event()
     timer.after(0, lambda: 1 / 0)
@@ -89,14 +72,6 @@ def test_a_thousand_alarms_share_a_few_threads():
     for number in range(1000):
         timer.after(3600 + number, lambda: None)
     assert 1 <= len(started) <= 2
-
-
-def test_a_thousand_alarms_all_ring_once():
-    timer, rang, done = Timer(), [], threading.Event()
-    for number in range(1000):
-        timer.after(number / 1e5, lambda number=number: rang.append(number) or (len(rang) == 1000 and done.set()))
-    assert done.wait(LIMIT)
-    assert sorted(rang) == list(range(1000))
 
 
 def test_cancelled_alarms_do_not_pile_up():
@@ -134,33 +109,6 @@ def test_a_time_that_never_comes_is_refused(seconds):
         Timer().after(seconds, lambda: None)
 
 
-def test_a_repetition_runs_one_turn_at_a_time_and_a_wake_during_a_turn_is_not_lost():
-    inside, overlaps, turns, enough = [0], [0], [0], threading.Event()
-    first, go_on = threading.Event(), threading.Event()
-
-    def turn():
-        inside[0] += 1
-        overlaps[0] += inside[0] > 1
-        turns[0] += 1
-        if turns[0] == 1:
-            first.set()
-            assert go_on.wait(LIMIT)
-        inside[0] -= 1
-        if turns[0] == 2:
-            enough.set()
-        return FOREVER
-
-    repeat = Repeat(turn, timer=Timer())
-    repeat.wake()
-    assert first.wait(LIMIT)
-    for _ in range(5):
-        repeat.wake()  # five wakes in one turn are one further turn
-    go_on.set()
-    assert enough.wait(LIMIT)
-    assert repeat.stop(LIMIT)
-    assert (turns[0], overlaps[0]) == (2, 0)
-
-
 def test_stop_waits_for_the_turn_that_runs_and_none_follows():
     entered, release, turns = threading.Event(), threading.Event(), []
 
@@ -178,21 +126,6 @@ def test_stop_waits_for_the_turn_that_runs_and_none_follows():
     assert repeat.stop(LIMIT) is True
     repeat.wake()
     assert turns == [1]
-
-
-def test_a_turn_that_stops_its_own_repetition_does_not_wait_for_itself():
-    said, done = [], threading.Event()
-
-    def turn():
-        said.append(repeat.stop())
-        done.set()
-        return 0
-
-    repeat = Repeat(turn, timer=Timer())
-    repeat.wake()
-    assert done.wait(LIMIT)
-    assert repeat.stop(LIMIT)
-    assert said == [False]
 
 
 @pytest.mark.system

@@ -77,7 +77,7 @@ MUTANTS = [
         "crates/drainq-py/src/batch/shared_queue.rs",
         "        self.routing.forget_routes();\n",
         "",
-        "tests/batch/test_lifecycle.py::test_a_forked_child_starts_empty_and_delivers_only_its_own",
+        "tests/test_fork_contract.py::test_the_child_starts_empty_and_works_and_the_parent_keeps_its_items",
         dies="hangs",
     ),
     Mutant(
@@ -168,7 +168,7 @@ MUTANTS = [
         "crates/drainq-py/src/sources/set_queue/waiting.rs",
         ("leave(ticket);\n            self.queue.release(state);\n"),
         ("leave(ticket);\n            drop(state);\n"),
-        "tests/sources/test_set_queue_signals.py",
+        "tests/test_interrupted_waits.py",
         dies="hangs",
     ),
     Mutant(

@@ -3,8 +3,6 @@
 import asyncio
 import functools
 import logging
-import subprocess
-import sys
 import threading
 import unittest.mock
 from collections import deque
@@ -12,7 +10,6 @@ from collections import deque
 import pytest
 
 from drainq import BatchQueueConfig, PartitionSelector, ThreadPolicy
-from drainq.callables import check_callable
 from tests.batch.conftest import PATIENCE
 
 PARAMETERS = {
@@ -263,38 +260,6 @@ def test_a_refused_handler_changes_nothing(make_queue):
     assert queue.produce(1)
     assert queue.flush(PATIENCE)
     assert (got, queue.stats().handled) == ([1], 1)
-
-
-def test_importing_drainq_imports_no_inspect():
-    code = "import sys; before = set(sys.modules); import drainq; print('inspect' in set(sys.modules) - before)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert run.stdout.split() == ["False"]
-
-
-def test_the_check_stands_by_itself():
-    check_callable("sink", print, "items")
-    with pytest.raises(TypeError, match=r"^sink is called with 0 positional arguments \(\), got "):
-        check_callable("sink", lambda item: None)
-
-
-@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (ZeroDivisionError, TypeError)])
-def test_an_error_shows_a_value_whose_repr_raises_and_ctrl_c_within_it_is_not_lost(make_queue, error, raised):
-    class Broken:
-        def __repr__(self):
-            raise error
-
-    calls = [
-        lambda: make_queue().add_handler(Broken(), len),
-        lambda: make_queue().add_handler(int, Broken()),
-        lambda: make_queue(consumer=Broken()),
-        lambda: make_queue(on_drop=Broken()),
-        lambda: make_queue(balancer=Broken()),
-    ]
-    for call in calls:
-        with pytest.raises(raised) as caught:
-            call()
-        if raised is TypeError:
-            assert "<an object of class Broken whose repr raised ZeroDivisionError>" in str(caught.value)
 
 
 @pytest.mark.parametrize("place", ["consumer", "handler"])

@@ -115,19 +115,6 @@ def test_no_callable_is_called_after_the_collector_emptied_it(threshold):
     assert out == "60 [] 0 1\n"
 
 
-def test_a_queue_whose_own_method_is_its_handler_is_collected():
-    queue = BatchQueue("builtin", config())
-    queue.add_handler(int, queue.produce_many)
-    gone, threads = weakref.ref(queue), drain_threads("builtin")
-    assert threads
-    del queue
-    gc.collect()
-    ended(threads)
-    gc.collect()
-    assert gone() is None  # CPython 3.15 forgets weak references to a cycle only in the second collection
-    assert not [thing for thing in gc.get_objects() if type(thing) is BatchQueue and thing.name == "builtin"]
-
-
 def test_on_close_comes_once_after_the_last_batch_and_before_shutdown_returns(settings):
     events = []
 

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import operator
-import os
 import weakref
 
 import pytest
@@ -16,7 +15,6 @@ from drainq import (
     ThreadPolicy,
 )
 from tests.batch.conftest import PATIENCE
-from tests.batch.test_fork_settings import in_child
 from tests.batch.test_shutdown import drain_threads, ended
 
 
@@ -160,35 +158,3 @@ def test_an_item_that_holds_the_coroutine_which_offers_it_is_collected_while_the
     gc.collect()
     assert gone() is None
     assert queue.shutdown(PATIENCE) is True and queue.stats().offered == 0
-
-
-@pytest.mark.system
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("inherited", [True, False])
-def test_a_cycle_is_collected_in_a_child_too(inherited):
-    begin = f"""
-import gc, weakref
-class Holder:
-    def __call__(self, batch):
-        pass
-def made():
-    holder = Holder()
-    holder.queue = BatchQueue("cycle", config(consumer=holder))
-    return holder
-holder = made() if {inherited} else None
-"""
-    in_child(
-        begin,
-        """
-holder = holder or made()
-gone = weakref.ref(holder)
-threads = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
-del holder
-gc.collect()
-for thread in threads:
-    thread.join(10)
-    assert not thread.is_alive()
-gc.collect()
-assert gone() is None
-""",
-    )

@@ -139,29 +139,6 @@ def test_the_process_ends_well_while_a_thread_is_in(place):
     assert out == "left\n"
 
 
-def test_a_queue_that_comes_after_the_exit_of_drainq_is_refused_and_one_that_was_there_rejects():
-    out = run(
-        """
-        import atexit
-        from drainq import BatchQueue, BatchQueueConfig, DrainqError, ThreadPolicy
-        drops = []
-        config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None,
-                                  on_drop=lambda reason, count: drops.append((reason, count)))
-        @atexit.register
-        def late():
-            try:
-                BatchQueue("late", config)
-            except DrainqError as error:
-                print(error)
-            print([queue.produce(n) for n in range(3)], drops, queue.stats().rejected["closed"])
-        queue = BatchQueue("early", config)
-        """
-    )
-    lines = out.splitlines()
-    assert lines[0].startswith("queue 'late' comes too late") or lines[0].startswith('queue "late" comes too late')
-    assert lines[1:] == ["[False, False, False] [('closed', 1), ('closed', 1), ('closed', 1)] 3"]
-
-
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too(earlier):
     """Whether the queue whose handler makes one ends first or last."""
@@ -184,27 +161,3 @@ def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too(earli
         """
     )
     assert sum(map(int, out.split())) == 1_000
-
-
-def test_the_exit_waits_for_the_reports_of_queues_that_are_gone():
-    out = run(
-        """
-        import os, time
-        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-        def queue(name):
-            def tell(reason, count):
-                time.sleep(0.05 * (count > 1))  # the main thread has ended meanwhile
-                os.write(1, f"{name} {reason} {count}\\n".encode())  # one write: three threads do this
-            return BatchQueue(name, BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len, on_drop=tell))
-        queues = [queue(name) for name in ("first", "second", "third")]
-        while queues:
-            last = queues.pop()
-            last.shutdown()
-            assert [last.produce(n) for n in range(4)] == [False] * 4  # one is told at once, three in a second
-        del last
-        """
-    )
-    told = dict.fromkeys(("first", "second", "third"), 0)
-    for name, _, count in map(str.split, out.splitlines()):
-        told[name] += int(count)
-    assert told == {"first": 4, "second": 4, "third": 4}

@@ -105,44 +105,6 @@ print(waited(child), queue.shutdown(20), sum(count for _, count in told), queue.
     assert lines == ["1 True 5 5"]
 
 
-def test_a_collection_before_the_childs_renewal_takes_no_lock_that_the_parent_had():
-    lines = run("""
-import faulthandler, gc, os, signal, threading
-def collect():
-    signal.alarm(25)  # where a child waits for a lock the kernel ends it
-    gc.collect()
-os.register_at_fork(after_in_child=collect)  # comes before the hook of a module that is imported later
-from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
-faulthandler.dump_traceback_later(40, exit=True)
-stop, queue = threading.Event(), BatchQueue("collected", BatchQueueConfig(threads=ThreadPolicy.fixed(1), max_batch=1))
-queue.add_handler(int, lambda batch: None)
-sub_queue, known = MultiQueue().add_sub_queue("a", capacity=5), SetQueue(capacity=5)
-def produce():
-    while not stop.is_set():
-        queue.produce_many(range(20))
-        sub_queue.put(1)
-        sub_queue.clear()
-        known.put(1)
-        known.clear()
-producers = [threading.Thread(target=produce) for _ in range(2)]
-for producer in producers:
-    producer.start()
-ended = set()
-for _ in range(150):
-    child = os.fork()
-    if child == 0:
-        os._exit(7)
-    ended.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    if ended != {7}:
-        break
-stop.set()
-for producer in producers:
-    producer.join()
-print(ended, queue.shutdown(20))
-""").splitlines()
-    assert lines == ["{7} True"]
-
-
 def test_an_attempt_of_a_coroutine_is_the_parents_and_a_child_starts_threads_for_its_own():
     lines = forks("""
 seen = []

@@ -55,32 +55,6 @@ assert open_one.shutdown(20)
     )
 
 
-@pytest.mark.parametrize("place", ["consumer", "handler"])
-def test_idle_passes_are_told_of(place):
-    in_child(
-        f"""
-class Idle:
-    def __init__(self):
-        self.idle = threading.Semaphore(0)
-    def consume(self, batch):
-        pass
-    def on_idle(self):
-        self.idle.release()
-idle = Idle()
-queue = BatchQueue("idle", config(max_idle=0.002, consumer=idle if {place == "consumer"} else None))
-if {place == "handler"}:
-    queue.add_handler(int, idle)
-assert idle.idle.acquire(timeout=10)
-""",
-        """
-idle.idle = threading.Semaphore(0)
-assert queue.produce("starts the threads")
-for _ in range(3):
-    assert idle.idle.acquire(timeout=10)
-""",
-    )
-
-
 def test_its_counters_begin_at_zero_and_its_types_have_their_names():
     in_child(
         """
@@ -133,29 +107,6 @@ for number in range(10):
 assert queue.partition_count > grown
 """,
     )
-
-
-def test_its_callables_are_called():
-    lines = in_child(
-        """
-def told(reason, count):
-    os.write(1, f"{os.getpid() == child_pid} {reason} {count}\\n".encode())
-def fails(batch):
-    raise ValueError
-child_pid = 0
-queue = BatchQueue("callables", config(on_drop=told, shutdown_timeout=7.0, len_of=len,
-                                       on_error=lambda batch, error: os.write(1, f"{type(error).__name__} {batch}\\n".encode())))
-queue.add_handler(str, fails)
-""",
-        """
-child_pid = os.getpid()
-assert queue.produce("abc") and queue.produce((1, 2))
-assert queue.shutdown()
-stats = queue.stats()
-assert (stats.failed, stats.unrouted) == (3, 2)
-""",
-    )
-    assert sorted(lines) == ["True unrouted 2", "ValueError ['abc']"]
 
 
 @pytest.mark.parametrize("given, calls", [(0, 0), (3, 1)])

@@ -2,7 +2,6 @@
 
 import collections
 import operator
-import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -123,49 +122,6 @@ def test_an_item_is_asked_once(make_queue, getter):
     gate.open()
 
 
-def test_a_dict_is_asked_once(make_queue):
-    """For a new type, by the cached route, and where there is no room."""
-
-    class SameHash:
-        asked = 0
-
-        def __hash__(self):
-            return hash("kind")
-
-        def __eq__(self, other):
-            SameHash.asked += 1
-            return self is other
-
-    queue = make_queue(dispatch_key=operator.itemgetter("kind"), consumer=(gate := Gate(is_open=False)), buffer_size=2)
-    items = [{SameHash(): 0, "kind": "a"} for _ in range(4)]
-    SameHash.asked = 0
-    assert items[0]["kind"] == "a"
-    (once, SameHash.asked) = (SameHash.asked, 0)  # a look-up may come by one entry several times, as the hash has it
-    assert queue.produce(items[0])
-    gate.wait_entered()
-    assert [queue.offer(item, timeout=0) for item in items[1:]] == [True, True, False]
-    assert SameHash.asked == 4 * once > 0
-    gate.open()
-
-
-def test_a_name_may_leave_its_item_while_it_is_looked_up(make_queue):
-    class Fleeting:
-        def __init__(self, item):
-            self.item = item
-            item["kind"] = self
-
-        def __hash__(self):
-            self.item.clear()
-            return 1
-
-    queue = make_queue(dispatch_key=operator.itemgetter("kind"), consumer=(gate := Gate()))
-    item = {}
-    name = weakref.ref(Fleeting(item))
-    assert queue.produce(item)
-    assert queue.flush(PATIENCE)
-    assert gate.items == [{}] and name() in queue.stats().per_type
-
-
 def test_equal_names_are_one_type_on_every_path(make_queue):
     """Names that are the first, equal strings, equal numbers of other classes, and equal objects."""
 
@@ -183,32 +139,6 @@ def test_equal_names_are_one_type_on_every_path(make_queue):
     assert queue.flush(PATIENCE)
     assert len(texts.items) == len(numbers.items) == 12
     assert queue.stats().per_type.keys() == {"name", 1000}
-
-
-def test_a_name_that_raises_when_it_is_compared_raises_at_produce(make_queue):
-    class Odd:
-        def __hash__(self):
-            return hash("name")
-
-        def __eq__(self, other):
-            raise LookupError("do not compare me")
-
-    queue = make_queue(dispatch_key=operator.itemgetter(0))
-    queue.add_handler(Odd(), Gate())
-    with pytest.raises(LookupError, match="do not compare me"):
-        queue.produce(("name", 1))
-    assert queue.stats().offered == 0
-
-
-def test_a_name_that_cannot_be_hashed_is_refused_and_nothing_is_offered(make_queue):
-    queue = make_queue(dispatch_key=operator.itemgetter("kind"), consumer=Gate())
-    assert queue.produce({"kind": "a"})
-    with pytest.raises(TypeError, match="unhashable"):
-        queue.produce({"kind": []})
-    with pytest.raises(KeyError, match="kind"):
-        queue.produce({})
-    assert queue.flush(PATIENCE)
-    assert queue.stats().offered == 1
 
 
 def test_a_dispatch_key_that_returns_classes_does_not_route_by_the_class_of_an_item(make_queue):

@@ -228,12 +228,3 @@ def test_what_is_no_type_of_the_queue_has_no_handler_that_could_be_removed(make_
         make_queue().remove_handler("mail")
     with pytest.raises(TypeError, match=r"type must be hashable, .*got \[\]"):
         make_queue(dispatch_key=len).remove_handler([])
-
-
-def test_a_decorator_for_a_type_whose_hash_raises_raises_that_at_once(make_queue):
-    class Unhashed:
-        def __hash__(self):
-            raise RuntimeError("no hash")
-
-    with pytest.raises(RuntimeError, match="no hash"):
-        make_queue(dispatch_key=len).handler(Unhashed())

@@ -30,18 +30,6 @@ def run(code, stderr=subprocess.PIPE, **options):
     return out
 
 
-def test_importing_starts_no_thread_and_loads_nothing_optional():
-    out = run(
-        """
-        import sys, threading
-        import drainq
-        print(threading.active_count())
-        print(sorted({"pyspark", "pyarrow", "numpy", "psycopg", "msgspec", "sqlite3", "grpc"} & set(sys.modules)))
-        """
-    )
-    assert out.splitlines() == ["1", "[]"]
-
-
 def test_interpreter_exit_delivers_everything_by_itself():
     out = run(
         """
@@ -98,26 +86,6 @@ def test_an_executor_that_a_handler_uses_works_until_the_queue_is_empty_at_the_e
         """
     )
     assert out == "200 200\n"
-
-
-def test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process():
-    out = run(
-        """
-        import threading
-        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-        entered = threading.Event()
-        def hang(batch):
-            entered.set()
-            threading.Event().wait()
-        config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), shutdown_timeout=0.1, consumer=hang,
-                                  on_drop=lambda reason, count: print(reason, count, flush=True))
-        queue = BatchQueue("hang", config)
-        queue.produce(1)
-        entered.wait()
-        queue.produce_many([2, 3])
-        """
-    )
-    assert out == "abandoned 3\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -196,43 +164,6 @@ def test_an_interrupted_produce_counts_its_item_as_rejected():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_starts_empty_and_delivers_only_its_own():
-    out = run(
-        """
-        import os, threading
-        from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
-        entered, leave, seen = threading.Event(), threading.Event(), []
-        def handler(batch):
-            entered.set()
-            leave.wait()
-            seen.extend(batch)
-        config = BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(3), buffer_size=100)
-        queue = BatchQueue("fork", config)
-        queue.add_handler(int, handler)
-        queue.produce(0)
-        entered.wait()
-        queue.produce_many(range(1, 11))
-        child = os.fork()
-        if child == 0:
-            stats = queue.stats()
-            assert (stats.offered, stats.queued, stats.handled) == (0, 0, 0), stats
-            assert threading.active_count() == 1
-            leave.set()
-            assert queue.produce_many(range(100, 300)) == 200
-            assert queue.shutdown(30)
-            assert seen == list(range(100, 300)), seen
-            assert queue.stats().handled == 200
-            os._exit(7)
-        _, status = os.waitpid(child, 0)
-        leave.set()
-        assert queue.shutdown(30)
-        print(os.waitstatus_to_exitcode(status), seen == list(range(11)), queue.stats().handled)
-        """
-    )
-    assert out == "7 True 11\n"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_never_produces_exits_at_once():
     out = run(
         """
@@ -278,51 +209,6 @@ def test_a_sub_interpreter_is_refused_and_the_first_one_goes_on(kind):
         """
     )
     assert out == "True\nTrue [1]\n"
-
-
-def test_a_finaliser_that_runs_when_nothing_can_be_imported_gets_the_queues_own_answers():
-    out = run(
-        """
-        import builtins, os, queue
-        from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ShutDown, ThreadPolicy
-        class Last:
-            def __init__(self):
-                self.multi, self.set = MultiQueue(), SetQueue(1)
-                self.sub = self.multi.add_sub_queue("a", capacity=1)
-            def __del__(self, Empty=queue.Empty, Full=queue.Full, ShutDown=ShutDown, write=os.write):
-                for call, expected in [
-                    (lambda: self.multi.get(timeout=0.001), Empty), (lambda: self.set.get(timeout=0.001), Empty),
-                    (lambda: [self.sub.put(n, timeout=0.001) for n in "ab"], Full),
-                    (lambda: [self.set.put(n, timeout=0.001) for n in "ab"], Full),
-                    (lambda: [self.set.shutdown(), self.set.put("c")], ShutDown),
-                ]:
-                    try:
-                        call()
-                    except expected:
-                        write(1, b".")
-        builtins.last = Last()
-        """
-    )
-    assert out == "....."
-
-
-def test_a_finaliser_that_runs_after_everything_may_produce():
-    """What `builtins` holds ends when the interpreter counts as gone: the queue refuses and says so, and nothing else."""
-    out = run(
-        """
-        import builtins, os
-        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-        queue = BatchQueue("late", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len))
-        class Last:
-            def __del__(self, queue=queue, write=os.write):
-                write(1, b"%d %d" % (queue.produce(1), queue.produce_many([1, 2])))
-        builtins.last = Last()
-        """,
-        stderr=subprocess.STDOUT,
-    )
-    assert out.splitlines() == [
-        'queue "late": 1 items not handled: closed', 'queue "late": 2 items not handled: closed', "0 0"
-    ]  # fmt: skip
 
 
 def test_a_finaliser_that_runs_after_everything_may_make_every_call_of_a_queue_that_it_has():

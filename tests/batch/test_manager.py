@@ -257,11 +257,6 @@ def test_queues_of_their_own_are_not_registered(make_queue):
     assert BatchQueueManager.names() == []
 
 
-def test_an_empty_name_is_refused():
-    with pytest.raises(ValueError, match="name"):
-        BatchQueueManager.create("", config(partitions=PartitionPolicy.fixed(2)))
-
-
 @pytest.mark.parametrize(
     "other",
     [

@@ -171,12 +171,6 @@ def test_a_configuration_arrives_in_a_process_that_has_not_imported_drainq():
     assert there.stdout.decode().strip() == repr(config)
 
 
-def test_a_sketch_still_travels():
-    sketch = DDSketch()
-    sketch.add_many([1.0, 2.0])
-    assert all(arrived == sketch for arrived in copies(sketch))
-
-
 @contextlib.contextmanager
 def all_that_stays(make_queue: Callable[..., Any], database: Path) -> Iterator[dict[str, tuple[Any, str]]]:
     """What cannot be sent, with a word of what to send instead."""

@@ -18,21 +18,6 @@ def test_thread_policies_resolve_to_numbers():
     assert ThreadPolicy.cpu_cores_with_base(3, 0.0).resolve() == 3
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: ThreadPolicy.fixed(0), lambda: ThreadPolicy.fixed(-2), lambda: ThreadPolicy.cpu_cores(0.0),
-        lambda: ThreadPolicy.cpu_cores(-1.0), lambda: ThreadPolicy.cpu_cores_with_base(-1, 1.0),
-        lambda: ThreadPolicy.cpu_cores_with_base(0, 0.0),
-        lambda: PartitionPolicy.fixed(0), lambda: PartitionPolicy.thread_multiply(0),
-        lambda: PartitionPolicy.adaptive(0), lambda: PartitionPolicy.adaptive(1).resolve(1, -1.0),
-    ],
-)  # fmt: skip
-def test_nonsense_is_a_value_error_that_shows_it(make):
-    with pytest.raises(ValueError, match=r"got -?\d"):
-        make()
-
-
 def test_partition_policies_resolve_by_threads_and_weight():
     assert PartitionPolicy.fixed(5).resolve(8, 99) == 5
     assert PartitionPolicy.thread_multiply(2).resolve(8, 99) == 16

@@ -102,17 +102,6 @@ def test_a_selector_that_names_no_partition_raises_and_offers_nothing(make_queue
     assert queue.stats().offered == 0
 
 
-def test_what_the_conversion_of_a_selectors_answer_raises_is_raised(make_queue):
-    class Answer:
-        def __index__(self):
-            raise LookupError("no number")
-
-    queue = make_queue(partition_selector=lambda item, count: Answer())
-    with pytest.raises(LookupError, match="no number"):
-        queue.produce("x")
-    assert queue.stats().offered == 0
-
-
 def test_items_of_a_producer_and_type_arrive_in_order(make_queue):
     queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.adaptive(), max_batch=64)
     kinds = [type(f"Kind{n}", (tuple,), {}) for n in range(8)]
@@ -136,29 +125,6 @@ def test_items_of_a_producer_and_type_arrive_in_order(make_queue):
         for producer in range(4):
             mine = [n for p, n in gate.items if p == producer]
             assert mine == sorted(mine)
-
-
-def test_a_handler_is_never_called_by_two_threads_at_once(make_queue):
-    queue = make_queue(
-        threads=ThreadPolicy.fixed(4),
-        partitions=PartitionPolicy.fixed(4),
-        partition_selector=PartitionSelector.round_robin(),
-    )
-    inside, most, calls = [], [], []
-
-    def handler(batch):
-        inside.append(1)
-        most.append(len(inside))
-        calls.append(threading.get_ident())
-        sum(range(20_000))
-        inside.pop()
-
-    queue.add_handler(int, handler)
-    for n in range(4_000):
-        queue.produce(n)
-    assert queue.flush(PATIENCE)
-    assert max(most) == 1
-    assert queue.stats().handled == 4_000
 
 
 def test_handlers_of_two_types_are_called_at_the_same_time(make_queue):
@@ -192,21 +158,6 @@ def test_a_type_without_a_handler_is_counted_every_time_and_logged_once(make_que
     assert sum("no handler for <class 'float'>" in record.getMessage() for record in caplog.records) == 1
     queue.shutdown(PATIENCE)
     assert sum(count for reason, count in drops if reason == "unrouted") == 3
-
-
-@pytest.mark.parametrize(("error", "shown"), [(ValueError("no repr"), "class Shy"), (KeyboardInterrupt(), "?")])
-def test_a_type_that_cannot_be_shown_is_logged_and_what_its_repr_raised_is_not_hidden(make_queue, caplog, error, shown):
-    class Shy(type):
-        def __repr__(cls):
-            raise error
-
-    queue = make_queue()
-    queue.produce(Shy("Item", (), {})())
-    assert queue.flush(PATIENCE) and queue.stats().unrouted == 1
-    [told] = [record.getMessage() for record in caplog.records if "has no handler for" in record.getMessage()]
-    assert shown in told
-    raised = [record.exc_info[0] for record in caplog.records if record.exc_info]
-    assert raised == ([KeyboardInterrupt] if shown == "?" else [])
 
 
 def test_a_late_handler_gets_what_comes_after(make_queue):
@@ -246,21 +197,6 @@ def test_removing_a_handler_lets_what_is_queued_be_handled_first(make_queue):
     queue.produce(51)
     assert queue.flush(PATIENCE)
     assert queue.stats().unrouted == 1
-
-
-@pytest.mark.parametrize("kind", ["not a class", 7])
-def test_a_handler_is_for_a_class(make_queue, kind):
-    with pytest.raises(TypeError, match="type must be a class"):
-        make_queue().add_handler(kind, print)
-
-
-def test_a_handler_must_be_callable_and_its_weight_positive(make_queue):
-    queue = make_queue()
-    with pytest.raises(TypeError, match=r"consume\(batch\); got 5"):
-        queue.add_handler(int, 5)
-    for weight in (0, -1, float("nan")):
-        with pytest.raises(ValueError, match="weight must be"):
-            queue.add_handler(int, print, weight=weight)
 
 
 def test_an_object_with_consume_is_a_handler_and_hears_of_idle_passes(make_queue):

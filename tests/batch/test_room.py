@@ -66,19 +66,6 @@ def test_offer_waits_until_its_timeout(make_queue):
     assert queue.stats().rejected["full"] == 2
 
 
-@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan")])
-def test_a_negative_timeout_is_refused(make_queue, timeout):
-    queue = make_queue(consumer=Gate())
-    for call in (
-        lambda: queue.offer(1, timeout=timeout),
-        lambda: queue.flush(timeout),
-        lambda: queue.shutdown(timeout),
-    ):
-        with pytest.raises(ValueError, match=f"(?i)timeout.*{timeout}"):
-            call()
-    assert queue.running and queue.stats().offered == 0
-
-
 def test_a_handler_that_waits_for_its_own_queue_is_told(make_queue):
     told = []
     queue = make_queue(buffer_size=1)

@@ -1,10 +1,8 @@
 """The end of a queue: nothing accepted is lost, and no wait is for ever."""
 
 import asyncio
-import gc
 import os
 import threading
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,7 +17,6 @@ from drainq import (
     ThreadPolicy,
 )
 from tests.batch.conftest import PATIENCE, Gate, accounts
-from tests.batch.test_lifecycle import run
 
 
 def config(**settings):
@@ -238,67 +235,6 @@ def test_a_queue_that_nobody_holds_delivers_its_items_and_ends():
     gate.open()
     ended(threads)
     assert gate.items == list(range(100))
-
-
-def test_a_cycle_through_a_handler_is_collected():
-    class Owner:
-        def __init__(self, gate):
-            self.queue = BatchQueue("cycle", config())
-            self.queue.add_handler(int, self.handle)
-            self.gate = gate
-
-        def handle(self, batch):
-            self.gate(batch)
-
-    gate = Gate(is_open=False)
-    owner = Owner(gate)
-    owner.queue.produce_many(range(10))
-    gone, threads = weakref.ref(owner), drain_threads("cycle")
-    gate.wait_entered()
-    owner.queue.produce_many(range(10, 20))
-    del owner
-    gc.collect()
-    assert gone() is not None, "its handler still has items to come"
-    gate.open()
-    while gone() is not None:
-        gc.collect()
-    ended(threads)
-    assert gate.items == list(range(20))
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs a list of open files")
-def test_a_thousand_queues_leave_nothing_behind():
-    """In a process of its own: here other tests have left what ends at any time."""
-    out = run(
-        """
-        import gc, os, threading
-        from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, ThreadPolicy
-
-        def life(n):
-            with BatchQueue("short", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len)) as queue:
-                queue.produce(n)
-
-        def left():
-            gc.collect()
-            return threading.active_count(), len(os.listdir("/proc/self/fd")), len(gc.get_objects())
-
-        for n in range(20):
-            life(n)
-        before = left()
-        for n in range(1_000):
-            life(n)
-        after = left()
-        print(after[0] - before[0], after[1] - before[1], after[2] - before[2] < 200, BatchQueueManager.names())
-        """
-    )
-    assert out == "0 0 True []\n"
-
-
-@pytest.mark.parametrize("method", ["__reduce__", "__reduce_ex__"])
-def test_a_queue_cannot_be_pickled_and_says_what_to_do(make_queue, method):
-    arguments = (2,) if method == "__reduce_ex__" else ()
-    with pytest.raises(TypeError, match="cannot be pickled or copied.*make a queue where it is used"):
-        getattr(make_queue(), method)(*arguments)
 
 
 @pytest.mark.parametrize("how", ["shutdown", "with", "shutdown_all"])

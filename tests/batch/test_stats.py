@@ -111,34 +111,6 @@ def test_the_counters_as_a_dictionary_are_the_counters(make_queue):
     gate.open()
 
 
-def test_types_whose_names_are_equal_by_now_share_all_their_counts(make_queue):
-    class Name:
-        def __init__(self, value):
-            self.value = value
-
-        def __hash__(self):
-            return 1
-
-        def __eq__(self, other):
-            return self.value == other.value
-
-    names = [Name(number) for number in range(4)]
-    queue = make_queue(dispatch_key=lambda item: names[item])
-    queue.add_handler(names[0], len)
-    for name in names[1:3]:
-        queue.add_handler(name, lambda batch: 1 / 0)
-    assert queue.produce_many([0] * 5 + [1] * 6 + [2] * 7 + [3] * 8) == 26
-    assert queue.flush(PATIENCE)
-    each = [(it.accepted, it.handled, it.failed, it.unrouted) for it in queue.stats().per_type.values()]
-    assert each == [(5, 5, 0, 0), (6, 0, 6, 0), (7, 0, 7, 0), (8, 0, 0, 8)]
-    for name in names:
-        name.value = 0
-    ((name, it),) = queue.stats().per_type.items()
-    assert name is names[0]
-    assert (it.accepted, it.handled, it.failed, it.unrouted) == (26, 5, 13, 8)
-    assert repr(it) == "TypeStats(accepted=26, handled=5, failed=13, unrouted=8)"
-
-
 def test_the_waits_for_the_gil_are_those_of_the_passes(make_queue):
     queue = make_queue(consumer=lambda batch: None)
     assert [count for _, count in queue.stats().gil_waits].count(0) == len(queue.stats().gil_waits)

@@ -301,17 +301,6 @@ def test_a_handler_is_called_by_one_thread_at_a_time_however_its_items_are_sprea
     assert (max(most), total[0]) == (1, 1_000)
 
 
-def test_no_drain_thread_is_left_when_shutdown_returns():
-    for n in range(20):
-        queue = BatchQueue(
-            f"left-{n}", BatchQueueConfig(threads=ThreadPolicy.fixed(4), partitions=PartitionPolicy.fixed(4))
-        )
-        threads = drain_threads(f"left-{n}")
-        assert len(threads) == 4
-        assert queue.shutdown(PATIENCE) is True
-        assert not any(thread.is_alive() for thread in threads)
-
-
 def test_a_shutdown_that_was_interrupted_while_it_joined_is_finished_by_the_next(monkeypatch):
     class Late(Gate):
         consume = Gate.__call__

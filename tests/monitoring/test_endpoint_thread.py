@@ -5,10 +5,7 @@ that end while it reads them.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
 import re
-import signal
 import socket
 import threading
 import time
@@ -143,21 +140,6 @@ def test_a_process_without_free_file_descriptors_answers_once_it_has_some(thread
         with client.makefile("rb") as answer:
             assert answer.read().endswith(b"ok\n")
     assert scrape(server.url)[1].startswith("# HELP")
-
-
-@pytest.mark.system
-@needs_proc
-def test_a_signal_that_comes_to_its_thread_does_not_end_it(thread: tuple[MetricsServer, Path]) -> None:
-    server, task = thread
-    come: list[int] = []
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: come.append(number))
-    try:
-        for count in range(1, 4):
-            assert ctypes.CDLL(None).tgkill(os.getpid(), int(task.name), signal.SIGUSR1) == 0
-            eventually(lambda count=count: len(come) == count, "the signal came")
-            assert exchange(server.port, b"GET /healthz HTTP/1.1\r\n\r\n").endswith(b"ok\n")
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 class Consumer:

@@ -122,17 +122,3 @@ def test_a_batch_queue_can_get_another_name():
 def test_what_has_no_counters_of_drainq_is_refused(thing):
     with pytest.raises(TypeError, match="thing must be a queue, a source, a scheduler, a worker or an exporter"):
         watch(thing, "name")
-
-
-@pytest.mark.parametrize(
-    ("bad", "says"),
-    [
-        ({"name": ""}, "name must be"),
-        ({"name": 3}, "name must be"),
-        ({"interval": 0}, "interval must be"),
-        ({"interval": float("nan")}, "interval must be"),
-    ],
-)
-def test_bad_arguments_are_refused(bad, says):
-    with pytest.raises(ValueError, match=says):
-        watch(MultiQueue(), **{"name": "x"} | bad)

@@ -140,21 +140,6 @@ def test_get_async_raises_after_shutdown(queue):
     asyncio.run(main())
 
 
-def test_a_cancelled_get_takes_nothing(queue):
-    async def main():
-        task = asyncio.create_task(queue.get_async())
-        await asleep(queue, getters=1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert queue.stats().blocked_getters == 0
-        sub.put("item")
-        return await queue.get_async()
-
-    sub = queue.add_sub_queue("a")
-    assert asyncio.run(main()) == "item"
-
-
 def test_a_get_cancelled_after_its_wake_up_leaves_the_item_and_wakes_the_next(queue):
     async def main():
         first, second = (asyncio.create_task(queue.get_async()) for _ in range(2))

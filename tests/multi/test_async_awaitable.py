@@ -2,8 +2,6 @@
 
 import asyncio
 import gc
-import sys
-import warnings
 import weakref
 
 import pytest
@@ -120,78 +118,9 @@ async def _await(waiting):
     return await waiting
 
 
-def test_the_warning_leaves_an_exception_that_is_on_its_way_alone(queue):
-    def fail():
-        raise LookupError("first")
-
-    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(LookupError, match="first"):
-        [queue.get_async(), fail()]  # dropped from the stack while the exception unwinds it
-
-
-def test_the_warning_as_an_error_is_told_and_ends_nothing(queue, monkeypatch):
-    heard = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: heard.append(type(unraisable.exc_value)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        queue.get_async()
-    assert heard == [RuntimeWarning]
-
-
 class Two(Exception):
     def __init__(self, left, right):
         super().__init__(left, right)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ((ValueError,), ValueError()),
-        ((ValueError, "text"), ValueError("text")),
-        ((ValueError, None), ValueError()),
-        ((Two, (1, 2)), Two(1, 2)),
-        ((ValueError, ValueError("same")), ValueError("same")),
-        ((ValueError("instance"),), ValueError("instance")),
-        ((ValueError("instance"), "extra"), TypeError("an exception that is an instance takes no separate value")),
-        ((5,), TypeError("exceptions must derive from BaseException")),
-        ((int,), TypeError("exceptions must derive from BaseException")),
-        ((int, "no number"), TypeError("exceptions must derive from BaseException")),
-    ],
-)
-def test_throw_takes_what_a_generators_takes(queue, arguments, expected):
-    sub = queue.add_sub_queue("a")
-    waiting = sub.put_async(1)
-    with pytest.raises(type(expected)) as caught:
-        waiting.throw(*arguments)
-    assert caught.value.args == expected.args
-    with pytest.raises(RuntimeError, match="awaited already"):
-        waiting.send(None)
-    assert queue.stats().put == 0
-
-
-def test_throw_sets_the_traceback_it_is_given(queue):
-    try:
-        raise LookupError
-    except LookupError as error:
-        traceback = error.__traceback__
-    with pytest.raises(ValueError) as caught:
-        queue.get_async().throw(ValueError, "text", traceback)
-    assert traceback in list(_chain(caught.value.__traceback__))
-
-
-def test_an_exception_that_is_thrown_keeps_the_traceback_that_it_has(queue):
-    try:
-        raise LookupError
-    except LookupError as error:
-        thrown, before = error, error.__traceback__
-    with pytest.raises(LookupError) as caught:
-        queue.get_async().throw(thrown)
-    assert caught.value is thrown and before in list(_chain(thrown.__traceback__))
-
-
-def _chain(traceback):
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
 
 
 CALLS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
@@ -67,13 +66,6 @@ def test_what_is_left_after_a_shutdown_is_handed_out():
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_less_than_one_item_is_refused(n):
-    with pytest.raises(ValueError, match="n must be at least 1 item"):
-        MultiQueue().get_many_async(n)
-    MultiQueue().get_many_async(1).close()
-
-
 def test_a_selection_of_the_users_is_asked():
     class Last:
         def select(self, groups):
@@ -85,33 +77,5 @@ def test_a_selection_of_the_users_is_asked():
         queue.add_sub_queue("b", 1).put(3)
         assert await queue.get_item_async() == ("b", 3)
         assert await queue.get_many_async(5) == [1]
-
-    asyncio.run(main())
-
-
-@GETS
-@pytest.mark.parametrize("seed", range(3))
-def test_cancelled_tasks_take_nothing(get, seed):
-    async def main() -> None:
-        rng, queue, taken = random.Random(seed), queue_with(a=[], b=[]), []
-
-        async def consume() -> None:
-            got = await get(queue)
-            taken.extend(got if isinstance(got, list) else [got[1]])
-
-        tasks = []
-        for number in range(300):
-            tasks.append(asyncio.create_task(consume()))
-            queue[rng.choice("ab")].put(number)
-            if rng.random() < 0.4:
-                rng.choice(tasks).cancel()
-            if rng.random() < 0.5:
-                await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        left = queue.get_many(1000, min_items=0)
-        assert sorted(taken + left) == list(range(300))
 
     asyncio.run(main())

@@ -3,10 +3,9 @@
 import gc
 import os
 import queue as std
-import weakref
 
 from drainq import MultiQueue, ShutDown
-from tests.forked import finalises_its_items, in_child, needs_fork
+from tests.forked import in_child, needs_fork
 
 from .helpers import PATIENCE, blocked_getters, blocked_putters, ended, eventually, in_thread, totals_add_up
 
@@ -86,24 +85,6 @@ def test_what_a_get_many_of_the_parent_holds_is_not_in_the_child():
     assert bulk.result(PATIENCE) == ["held", "second"]
 
 
-def test_a_child_may_collect_drop_and_show_its_parents_queue():
-    queue = MultiQueue()
-    sub = queue.add_sub_queue("a")
-    sub.put(sub)
-
-    def check():
-        nonlocal queue, sub
-        assert repr(queue) == "<MultiQueue sub_queues=1 size=0>"
-        assert "size=0" in repr(sub)
-        gc.collect()
-        seen = weakref.ref(queue)
-        del queue, sub
-        gc.collect()
-        assert seen() is None
-
-    assert in_child(check) == 0
-
-
 def test_the_items_of_the_parent_are_not_finalised_in_a_child():
     class Item:
         def __del__(self):
@@ -147,28 +128,3 @@ def test_no_lock_is_left_taken_by_threads_that_wait_and_look():
     over.append(True)
     for waiter in waiters:
         waiter.result(PATIENCE)
-
-
-def test_a_collection_before_the_renewal_finalises_no_item_of_the_parent():
-    assert finalises_its_items("MultiQueue().add_sub_queue('a')") == "parent"
-
-
-SLEEPS = """
-import asyncio
-class Loop:
-    def create_future(self):
-        future = Future()
-        future.item = item
-        return future
-class Future:
-    def __await__(self):
-        yield self
-asyncio._set_running_loop(Loop())
-item.task = item.queue.get_async()
-item.task.send(None)
-asyncio._set_running_loop(None)
-"""
-
-
-def test_a_collection_before_the_renewal_finalises_no_sleeping_task_of_the_parent():
-    assert finalises_its_items("MultiQueue()", SLEEPS) == "parent"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import gc
-import signal
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -264,16 +261,6 @@ def test_a_loop_that_raises_gives_its_wake_up_to_the_next_and_nothing_is_told(si
     assert len(broken.calls) == 1, "an ordinary error is not tried again"
 
 
-def test_what_is_no_exception_of_a_program_is_told_and_the_call_is_made_again(side, told):
-    loop = HandLoop()
-    (task,) = asleep(side, loop)
-    loop.errors = [SystemExit("from a signal handler")]
-    result = side.wake()
-    assert told == [(SystemExit, "from a signal handler")]
-    assert loop.run() == ["call_soon_threadsafe"] * 2 and states(loop) == ["done"]
-    assert loop.step(task) == result
-
-
 def test_a_call_that_failed_leaves_the_loops_other_tasks_theirs(side, told):
     loop = HandLoop()
     first, second, third = asleep(side, loop, 3)
@@ -287,50 +274,6 @@ def test_a_call_that_failed_leaves_the_loops_other_tasks_theirs(side, told):
     (later,) = asleep(side, loop)
     result = side.wake()
     assert loop.run() == ["call_soon_threadsafe"] and loop.step(later) == result
-
-
-@pytest.mark.parametrize("where", ["both calls", "is_running"])
-def test_each_time_that_it_is_no_exception_of_a_program_is_told_and_the_next_is_woken(side, where, told):
-    broken, loop = HandLoop(), HandLoop()
-    _task, (late,) = asleep(side, broken), asleep(side, loop)
-    if where == "both calls":
-        broken.errors = [SystemExit("first"), SystemExit("second")]
-    else:
-        broken.running = SystemExit("second")
-    result = side.wake()
-    assert loop.run() == ["call_soon_threadsafe"] and loop.step(late) == result
-    assert told == [(SystemExit, "first"), (SystemExit, "second")][where == "is_running" :]
-    assert states(broken) == ["pending"]
-
-
-@pytest.mark.system
-@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="handles a signal")
-def test_ctrl_c_in_the_loops_call_is_made_again_for_the_main_thread(side, told):
-    loop, heard = HandLoop(), []
-    (task,) = asleep(side, loop)
-    loop.errors = [KeyboardInterrupt()]
-    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
-    try:
-        result = side.wake()
-        assert loop.run() == ["call_soon_threadsafe"] * 2
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert (heard, told) == ([signal.SIGINT], [])
-    assert loop.step(task) == result
-
-
-def test_ctrl_c_that_cannot_be_made_again_is_told(side, told, monkeypatch):
-    def fails() -> None:
-        raise OSError("no main thread")
-
-    loop = HandLoop()
-    (task,) = asleep(side, loop)
-    loop.errors = [KeyboardInterrupt()]
-    monkeypatch.setattr(_thread, "interrupt_main", fails)
-    result = side.wake()
-    assert told == [(OSError, "no main thread")]
-    loop.run()
-    assert loop.step(task) == result
 
 
 def test_a_loop_is_known_as_long_as_one_of_its_tasks_sleeps(side):

@@ -1,7 +1,6 @@
 """Items and keys whose own code runs while the queue works, and garbage collection."""
 
 import gc
-import queue as std
 import sys
 import weakref
 
@@ -9,7 +8,7 @@ import pytest
 
 from drainq import MultiQueue
 
-from .helpers import drain, totals_add_up
+from .helpers import drain
 
 
 @pytest.fixture
@@ -41,44 +40,6 @@ class Compared:
     __hash__ = None
 
 
-@pytest.mark.parametrize(
-    "drop",
-    [
-        lambda queue, sub: queue.get(),
-        lambda queue, sub: queue.get_many(1),
-        lambda queue, sub: sub.clear(),
-        lambda queue, sub: sub.remove_if(lambda item: isinstance(item, Finalised)),
-        lambda queue, sub: queue.shutdown(immediate=True),
-        lambda queue, sub: queue.remove_sub_queue("a").clear(),
-    ],
-)
-def test_a_finaliser_may_use_the_queue_whatever_drops_it(queue, drop):
-    sub = queue.add_sub_queue("a")
-    ran = []
-    sub.put(Finalised(lambda: ran.append((queue.qsize(), sub.qsize(), queue.stats().put))))
-    drop(queue, sub)
-    assert len(ran) == 1
-    totals_add_up(queue)
-
-
-def test_a_finaliser_may_put_into_the_queue_that_drops_it(queue):
-    sub = queue.add_sub_queue("a")
-    sub.put(Finalised(lambda: sub.put("last words")))
-    sub.clear()
-    assert drain(queue) == ["last words"]
-
-
-def test_a_refused_item_is_dropped_without_the_lock(queue):
-    sub = queue.add_sub_queue("a", capacity=1)
-    sub.put(0)
-    ran = []
-    with pytest.raises(std.Full):
-        sub.put_nowait(Finalised(lambda: ran.append(sub.qsize())))
-    assert sub.put_many([Finalised(lambda: ran.append(sub.qsize()))], block=False) == 0
-    gc.collect()
-    assert ran == [1, 1]
-
-
 def test_items_of_a_dropped_queue_are_finalised():
     ran = []
     queue = MultiQueue()
@@ -86,32 +47,6 @@ def test_items_of_a_dropped_queue_are_finalised():
     del queue
     gc.collect()
     assert ran == [True]
-
-
-def test_comparison_may_take_the_item_away(queue):
-    sub = queue.add_sub_queue("a")
-    sub.put(Compared(lambda: sub.clear(), answer=True))
-    assert not sub.remove("anything")
-    assert sub.qsize() == 0
-    totals_add_up(queue)
-
-
-def test_comparison_may_put_and_get(queue):
-    sub = queue.add_sub_queue("a")
-    sub.put(Compared(lambda: sub.put("more")))
-    sub.put("needle")
-    assert "needle" in sub
-    assert sub.remove("needle")
-    assert queue.qsize() == 3
-    totals_add_up(queue)
-
-
-def test_remove_goes_on_to_the_next_match_when_the_first_was_taken(queue):
-    sub = queue.add_sub_queue("a")
-    first = Compared(lambda: queue.get_nowait(), answer=True)
-    sub.put_many([first, "needle"])
-    assert sub.remove("needle")
-    assert sub.qsize() == 0
 
 
 def test_a_comparison_that_raises_comes_out_and_changes_nothing(queue):
@@ -124,13 +59,6 @@ def test_a_comparison_that_raises_comes_out_and_changes_nothing(queue):
         with pytest.raises(RuntimeError, match="incomparable"):
             use()
     assert sub.qsize() == 1
-
-
-def test_predicate_may_use_the_queue(queue):
-    sub = queue.add_sub_queue("a")
-    sub.put_many([1, 2, 3])
-    assert sub.remove_if(lambda item: sub.put(item) or item == 2) == [2]
-    assert list(sub) == [1, 3, 1, 2, 3]
 
 
 class Node:

@@ -57,19 +57,6 @@ def test_a_thread_gets_the_item_of_a_loop_that_is_closed_after_the_put(queue, st
     assert thread.result(PATIENCE) == "x"
 
 
-def test_a_task_of_another_loop_gets_the_item_of_a_stopped_loop(queue, stopped):
-    sub = queue.add_sub_queue("a")
-
-    async def get():
-        task = asyncio.create_task(queue.get_async())
-        while not blocked_getters(queue, 2)():
-            await asyncio.sleep(0)
-        sub.put("x")
-        return await task
-
-    assert in_thread(asyncio.run, get()).result(PATIENCE) == "x"
-
-
 class TakesAtOnce(asyncio.SelectorEventLoop):
     """A loop that takes the item for which its task is woken first, as soon as it is told."""
 
@@ -139,26 +126,6 @@ def test_a_thread_gets_the_item_that_a_busy_loop_was_woken_for(queue):
     assert asyncio.run(busy()) == ("x", "y")
     totals_add_up(queue)
     assert queue.stats().blocked_getters == 0
-
-
-def test_the_main_thread_gets_the_item_of_a_busy_loop(queue):
-    """The thread that hears signals looks as well."""
-    sub = queue.add_sub_queue("a")
-    has_item = in_thread(asyncio.run, _put_and_block(queue, sub, lambda: queue.stats().got == 1))
-    eventually(blocked_getters(queue, 1))
-    assert queue.get() == "x"
-    sub.put("y")
-    assert has_item.result(PATIENCE) == "y"
-
-
-async def _put_and_block(queue, sub, is_over):
-    task = asyncio.create_task(queue.get_async())
-    while not blocked_getters(queue, 1)():
-        await asyncio.sleep(0)
-    eventually(blocked_getters(queue, 2))
-    sub.put("x")
-    eventually(is_over)
-    return await task
 
 
 def test_a_thread_puts_into_the_room_that_a_busy_loop_was_woken_for(queue):
@@ -233,18 +200,5 @@ def test_a_task_whose_loop_could_not_be_told_leaves_the_item_to_the_next(queue):
     loop.error = RuntimeError("not now")
     sub.put("x")
     assert thread.result(PATIENCE) == ["x"]
-    loop.close()
-    totals_add_up(queue)
-
-
-def test_a_signal_handler_that_raises_while_a_loop_is_told_costs_no_wake_up(queue, monkeypatch):
-    heard = []
-    monkeypatch.setattr("sys.unraisablehook", lambda unraisable: heard.append(unraisable.exc_type))
-    sub = queue.add_sub_queue("a")
-    loop, thread = asleep(queue, 1)
-    loop.error = SystemExit("a signal handler")
-    sub.put("x")
-    assert thread.result(PATIENCE) == ["x"]
-    assert heard == [SystemExit]
     loop.close()
     totals_add_up(queue)

@@ -35,16 +35,6 @@ def one_by_one(values: list[float], **settings: int) -> DDSketch:
     return sketch
 
 
-@given(values_of_all_kinds.filter(bool), st.floats(0, 1), st.sampled_from([0.2, 0.03, 0.004]))
-def test_a_quantile_is_within_the_accuracy_of_the_exact_one(values, q, accuracy):
-    sketch = sketch_of(values, accuracy, max_buckets=1 << 20)
-    exact = sorted(values)[math.floor(q * (len(values) - 1))]
-    found = sketch.quantile(q)
-    assert abs(Fraction(found) - Fraction(exact)) <= Fraction(accuracy * (1 + 1e-12)) * abs(Fraction(exact)) + Fraction(
-        5e-324
-    )
-
-
 @given(st.lists(values_of_all_kinds, min_size=3, max_size=3), st.sampled_from([5, 100, 4096]))
 def test_merging_is_associative_and_commutative(parts, max_buckets):
     def made(part):
@@ -203,28 +193,9 @@ def test_settings_out_of_range_are_refused_with_the_value(settings, told):
         DDSketch(**settings)
 
 
-def test_other_calls_refuse_with_the_value_too():
-    sketch = sketch_of([1.0])
-    for call, told in (
-        (lambda: sketch.add(1.0, count=0), "count must be at least 1, got 0"),
-        (lambda: sketch.quantile(1.01), r"q must be from 0 to 1, got 1\.01"),
-        (lambda: sketch.quantile(math.nan), "q must be from 0 to 1, got NaN"),
-        (lambda: sketch.merge(DDSketch(0.02)), r"relative_accuracy and max_buckets are the same, got 0\.01 and 0\.02"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            call()
-    assert sketch == sketch_of([1.0])
-
-
 def test_the_repr_of_a_histogram_counts_its_buckets_and_zeros():
     histogram = sketch_of([0.0, -1.5, -3.0, 1.5, 3.0, 6.0, 0.0, 0.0, 0.0]).exponential(0)
     assert repr(histogram) == "<ExponentialHistogram of scale 0: 3 positive buckets, 2 negative ones, 4 zeros>"
-
-
-@pytest.mark.parametrize("scale", [7, -11, 2**31, 2**32, 2**32 + 6, 2**63 - 1, -(2**31) - 1, -(2**32), -(2**63)])
-def test_a_scale_out_of_range_is_refused_however_large(scale):
-    with pytest.raises(ValueError, match=f"scale must be from -10 to 6, .*got {scale}$"):
-        sketch_of([1.0]).exponential(scale)
 
 
 def test_more_than_can_be_counted_is_an_error_that_changes_nothing():

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-import drainq
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "slow_sources.py"
@@ -38,20 +34,3 @@ def test_the_example_refuses_bad_options_without_a_traceback():
     assert done.returncode == 2
     assert "got -1.0" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["prefetch_source", "source_scheduler", "prefetch_buffer_size", "scheduler_strategy", "tracker.tracker"],
-)
-def test_the_examples_in_the_docstrings_run(module):
-    found = importlib.import_module(f"drainq.sources.{module}")
-    results = doctest.testmod(found, extraglobs={"PrefetchSource": drainq.PrefetchSource})
-    assert results.attempted > 0
-    assert results.failed == 0
-
-
-def test_the_example_in_the_set_queues_help_runs():
-    parser = doctest.DocTestParser().get_doctest(drainq.SetQueue.__doc__, {}, "SetQueue", None, 0)
-    assert len(parser.examples) == 4
-    assert doctest.DocTestRunner().run(parser).failed == 0

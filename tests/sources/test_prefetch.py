@@ -30,26 +30,6 @@ def test_sizes_that_make_no_sense_are_refused(capacity, threshold, error, says):
         PrefetchSource(lambda n: [], capacity, threshold)
 
 
-@pytest.mark.parametrize("source", [None, 3, [1, 2]])
-def test_what_cannot_be_asked_is_refused(source):
-    with pytest.raises(TypeError, match="get_next_batch"):
-        PrefetchSource(source, 4, 1)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"on_error": "ignore"}, {"in_flight": "never"}, {"min_interval": -1}, {"max_capacity": 3}, {"in_flight": "ttl"}],
-)
-def test_an_option_out_of_range_is_refused(options):
-    with pytest.raises(ValueError):
-        PrefetchSource(lambda n: [], 4, 1, **options)
-
-
-def test_a_negative_batch_size_is_refused(make):
-    with pytest.raises(ValueError, match="got -1"):
-        make(Scripted()).get_next_batch(-1)
-
-
 # -- pull and refill --------------------------------------------------------------------------
 
 

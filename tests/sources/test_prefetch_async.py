@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 
 import pytest
@@ -62,30 +61,6 @@ def test_an_error_of_the_source_comes_out_of_the_loop():
             async for _ in source:
                 raise AssertionError("there is no item")
         await asyncio.to_thread(source.close)
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_cancelled_tasks_take_nothing(seed):
-    async def main() -> None:
-        rng, taken = random.Random(seed), []
-        source = PrefetchSource(iter(range(200)), 5, 2)
-
-        async def consume() -> None:
-            async for item in source:
-                taken.append(item)
-                await asyncio.sleep(0)
-
-        tasks = [asyncio.create_task(consume()) for _ in range(3)]
-        for _ in range(50):
-            victim = rng.randrange(3)
-            tasks[victim].cancel()
-            await asyncio.sleep(0)
-            tasks[victim] = asyncio.create_task(consume())
-            await asyncio.sleep(0.0005)
-        await asyncio.gather(*tasks)
-        assert sorted(taken) == list(range(200))
 
     asyncio.run(main())
 

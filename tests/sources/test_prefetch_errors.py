@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import subprocess
-import sys
 import threading
 from types import SimpleNamespace
 
@@ -40,35 +38,6 @@ def make(background, clock, heard):
 
 
 # -- what is refused at the door ------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "says"),
-    [
-        ({"backoff": 3}, TypeError, r"backoff must be a drainq.Backoff, such as Backoff\(.*\), got 3"),
-        ({"clock": 3}, TypeError, r"clock must be an object with now\(\).*, got 3"),
-        ({"executor": 3}, TypeError, r"executor must be .* such as ThreadPoolExecutor\(1\).*, got 3"),
-        ({"key": 3}, TypeError, "key must be a callable .*, got 3"),
-        ({"name": 3}, TypeError, "name must be a str, got 3"),
-        ({"on_error": 3}, ValueError, "on_error must be .*, got 3"),
-        (
-            {"min_interval": "1"},
-            TypeError,
-            "min_interval must be a number of seconds, or a datetime.timedelta, got '1'",
-        ),
-        ({"min_interval": float("nan")}, ValueError, "got nan"),
-        ({"min_interval": float("inf")}, ValueError, "got inf"),
-    ],
-)
-def test_an_argument_that_would_fail_later_is_refused_now(options, error, says):
-    with pytest.raises(error, match=says):
-        PrefetchSource(lambda n: [], 4, 1, **options)
-
-
-@pytest.mark.parametrize("batch_size", [None, "3", 1.5, True])
-def test_a_batch_size_that_is_no_number_of_items_is_refused_by_name(make, batch_size):
-    with pytest.raises(TypeError, match=f"batch_size must be a number of items, got {batch_size!r}"):
-        make(lambda n: []).get_next_batch(batch_size)
 
 
 @pytest.mark.parametrize("answer", ["abc", b"abc", bytearray(b"abc"), {"id": 1}, 42, object()])
@@ -172,37 +141,6 @@ def test_a_listener_that_raises_ends_no_refill_and_the_others_are_told(make, bac
     assert source.close(0)
 
 
-@pytest.mark.parametrize("error", [*EXITS, None], ids=lambda error: getattr(error, "__name__", "no number"))
-def test_a_clock_that_fails_within_a_refill_costs_nothing(make, background, heard, error):
-    class Clock(ManualClock):
-        failing = False
-
-        def now(self):
-            if self.failing:
-                if error is None:
-                    return "noon"
-                raise error("no time")
-            return super().now()
-
-    clock = Clock()
-
-    def fails_from_here(n):
-        clock.failing = True
-        return [1, 2]
-
-    source = make(fails_from_here, clock=clock)
-    source.get_next_batch(1)
-    background.run()
-    clock.failing = False
-    assert heard
-    assert source.stats().errors == len(heard)
-    assert source.get_next_batch(1) == [1]
-    background.run()
-    clock.failing = False
-    assert source.get_next_batch(9)[0] == 2
-    assert source.close(0)
-
-
 def test_the_time_goes_on_by_the_machine_while_a_clock_fails(monkeypatch):
     machine, reports = ManualClock(), Reports("example", "log", threading.Condition())
     monkeypatch.setattr(drainq.sources.steady_clock, "time", SimpleNamespace(monotonic=machine.now))
@@ -246,33 +184,6 @@ def test_the_refill_thread_outlives_whatever_a_source_raises():
 
 
 # -- the interpreter's exit -------------------------------------------------------------------
-
-EXIT = """
-import atexit, threading
-from drainq import PrefetchSource
-within, go = threading.Event(), threading.Event()
-
-def key(item):
-    within.set()
-    go.wait()
-    for _ in range(1_000_000):  # longer than the few turns at the GIL that the exit needs
-        pass
-    return item
-
-source = PrefetchSource({source}, 10, 5, key=key, eager=True)
-assert within.wait(30)
-atexit.register(go.set)  # the last to be registered is the first to run
-"""
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("source", ["lambda n: [1]", "iter([1])"])
-def test_the_interpreter_exits_while_a_key_runs_below_a_native_call(source):
-    """A thread that the exit ends below a Rust frame takes the whole process with it."""
-    done = subprocess.run(
-        [sys.executable, "-c", EXIT.format(source=source)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_every_item_is_accounted_for_whatever_raises(background, clock):
@@ -351,23 +262,3 @@ def test_a_back_off_ends_although_no_thread_could_be_started_when_it_began(monke
     assert source.wait(30)
     assert source.get_next_batch(1) == [1]
     assert source.close(30)
-
-
-def test_a_refill_that_an_executor_runs_twice_asks_once():
-    jobs, asked = [], []
-
-    class Twice:
-        def submit(self, job):
-            jobs.append(job)
-
-    def ask(n):
-        asked.append(n)
-        jobs[0]()  # once more, while it runs
-        return [1]
-
-    source = PrefetchSource(ask, 4, 1, executor=Twice())
-    source.get_next_batch(1)
-    jobs[0]()
-    assert (asked, source.get_next_batch(9), source.stats().refills) == ([4], [1], 1)
-    jobs[0]()
-    assert (asked, source.get_next_batch(9)) == ([4], [])

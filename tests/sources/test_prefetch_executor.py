@@ -100,22 +100,6 @@ def test_a_refill_that_the_executor_cancels_is_noticed():
     assert source.close(30)
 
 
-def test_a_refill_whose_future_fails_unrun_is_noticed(make, heard):
-    from concurrent.futures import Future
-
-    future = Future()
-
-    class Breaks:
-        def submit(self, job):
-            return future
-
-    source = make(lambda n: [1], executor=Breaks())
-    source.get_next_batch(1)
-    future.set_exception(OSError("the pool is broken"))
-    assert [str(error) for error in heard] == ["the pool is broken"]
-    assert not source.stats().refilling
-
-
 def test_close_does_not_wait_for_a_refill_that_has_not_begun(make, background):
     asked = []
     source = make(lambda n: asked.append(n) or [1])

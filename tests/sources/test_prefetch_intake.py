@@ -242,26 +242,6 @@ def test_close_ends_a_batch_that_is_not_read_to_its_end(make, background):
     assert source.get_next_batch(9) == [0, 1, 2, 3]
 
 
-def test_a_batch_that_closes_its_source_is_read_one_item_further(make, background):
-    read, ends = [], []
-
-    def closes(n):
-        try:
-            for item in itertools.count():
-                read.append(item)
-                yield item
-                if item == 1:
-                    assert not source.close(), "not from within the source"
-        finally:
-            ends.append(n)
-
-    source = make(closes, capacity=9)
-    source.get_next_batch(0)
-    background.run()
-    assert read == source.get_next_batch(9) == [0, 1, 2]
-    assert ends == [9]
-
-
 @pytest.mark.parametrize("held", [1, 4])
 def test_a_close_while_what_is_held_is_let_in_keeps_the_order_and_asks_no_more(make, background, held):
     answers, early, armed = Scripted(list(range(2 + held))), [], []

@@ -91,23 +91,6 @@ def test_wait_returns_when_items_arrive_or_none_ever_will():
     assert prefetch.close(30)
 
 
-def test_a_failing_source_is_retried_without_any_pull():
-    calls, recovered = [], threading.Event()
-
-    def recovers(n):
-        calls.append(n)
-        if len(calls) < 3:
-            raise ValueError("down")
-        recovered.set()
-        return [1]
-
-    prefetch = PrefetchSource(recovers, 4, 1, eager=True, backoff=Backoff(0.001, 0.01), on_error=lambda error: None)
-    assert recovered.wait(30)
-    assert prefetch.wait(30)
-    assert prefetch.close(30)
-    assert prefetch.get_next_batch(1) == [1]
-
-
 def test_pullers_and_refiller_lose_and_double_nothing():
     n = 20_000
     prefetch = PrefetchSource(iter(range(n)), 500, 100)

@@ -114,23 +114,6 @@ def test_an_unknown_name_in_a_strategy_is_refused_when_it_is_set(delivered):
         scheduler.strategy = "x"
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"batch_size": 0}, "got 0"),
-        ({"batch_size": True}, "got True"),
-        ({"backlog": lambda: 0}, "go together"),
-        ({"max_backlog": 3}, "go together"),
-        ({"backlog": lambda: 0, "max_backlog": 0}, "got 0"),
-        ({"backlog": lambda: 0, "max_backlog": 5, "resume_backlog": 5}, "got 5"),
-        ({"resume_backlog": 5}, "got 5"),
-    ],
-)
-def test_options_out_of_range_are_refused(delivered, options, says):
-    with pytest.raises(ValueError, match=says):
-        SourceScheduler({"x": Stock()}, delivered, Fair("x"), **options)
-
-
 def test_a_target_of_whose_call_nothing_has_run_has_taken_nothing():
     async def send(name, items):
         raise AssertionError(items)
@@ -143,22 +126,6 @@ def test_a_target_of_whose_call_nothing_has_run_has_taken_nothing():
     assert (scheduler.stats().moved, scheduler.stats().failed) == (0, 2)
     [(name, error)] = heard
     assert name == "a" and str(error).startswith("the target returned <coroutine object")
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"backlog": 3, "max_backlog": 3}, "backlog must be a callable .*, got 3"),
-        ({"item_key": 3}, "item_key must be a callable .*, got 3"),
-        ({"on_error": 3}, "on_error must be a callable .*, got 3"),
-        ({"idle": 3}, r"idle must be a drainq.Backoff, .* got 3"),
-        ({"tracker": 3}, "tracker must be a drainq.ItemTracker, .* got 3"),
-        ({"backlog": lambda: 0, "max_backlog": "3"}, "max_backlog must be a number of items, got '3'"),
-    ],
-)
-def test_an_argument_that_would_fail_later_is_refused_now(delivered, options, says):
-    with pytest.raises(TypeError, match=says):
-        SourceScheduler({"x": Stock()}, delivered, Fair("x"), **options)
 
 
 def test_a_name_that_no_strategy_can_name_is_refused(delivered):
@@ -195,13 +162,6 @@ def test_an_endless_answer_is_read_one_item_beyond_what_was_asked_for(delivered)
         assert scheduler.step() == 3
         assert len(given) == 3 * steps + 1
     assert delivered.items == list(range(9))
-
-
-def test_what_is_no_source_or_target_is_refused(delivered):
-    with pytest.raises(TypeError, match="got 3"):
-        SourceScheduler({"x": 3}, delivered, Fair("x"))
-    with pytest.raises(TypeError, match="got None"):
-        SourceScheduler({"x": Stock()}, None, Fair("x"))
 
 
 # -- a strategy of one's own ------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import weakref
 
 import pytest
@@ -140,47 +139,6 @@ def test_stats_account_for_every_offer():
 # -- bad input ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("capacity", [0, -1])
-def test_a_capacity_below_one_is_refused(capacity):
-    with pytest.raises(ValueError, match=f"got {capacity}"):
-        SetQueue(capacity)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"in_flight": "later"}, "'forget', 'ack' or 'ttl', got \"later\""),
-        ({"in_flight": "ttl"}, "needs ttl="),
-        ({"ttl": 1.0}, "needs in_flight="),
-        ({"in_flight": "ttl", "ttl": -1.0}, "got -1"),
-        ({"in_flight": "ttl", "ttl": float("nan")}, "got NaN"),
-    ],
-)
-def test_a_life_after_the_queue_that_makes_no_sense_is_refused(arguments, says):
-    with pytest.raises(ValueError, match=says):
-        SetQueue(**arguments)
-
-
-def test_a_key_that_is_no_callable_is_refused():
-    with pytest.raises(TypeError, match="'id'"):
-        SetQueue(key="id")
-
-
-@pytest.mark.parametrize("timeout", [-1, float("nan")])
-def test_a_bad_timeout_is_refused_before_anything_else(timeout):
-    waiting = SetQueue()
-    with pytest.raises(ValueError, match="timeout"):
-        waiting.put(1, timeout=timeout)
-    with pytest.raises(ValueError, match="timeout"):
-        waiting.get(timeout=timeout)
-    assert len(waiting) == 0
-
-
-def test_a_negative_count_is_refused():
-    with pytest.raises(ValueError, match="got -1"):
-        SetQueue().get_many(-1)
-
-
 def test_an_unhashable_item_is_a_type_error_before_any_change():
     waiting = SetQueue()
     waiting.put("a")
@@ -218,61 +176,6 @@ def test_a_key_a_hash_or_an_eq_that_raises_changes_nothing(error):
 
 
 # -- foreign code that uses the queue -------------------------------------------------------
-
-
-def test_an_eq_that_takes_the_item_it_is_asked_about_finds_a_queue_in_order():
-    waiting = SetQueue()
-    taken = []
-    waiting.put(Keyed(1))
-    late = Keyed(1, on_eq=lambda: taken or taken.append(waiting.get_nowait()))
-    assert waiting.put(late)  # when it was asked, the equal one had just been taken
-    assert [item.number for item in taken] == [1]
-    assert list(waiting) == [late]
-
-
-def test_an_eq_that_puts_the_same_item_makes_the_outer_put_a_duplicate():
-    waiting = SetQueue()
-    inner = []
-    waiting.put(Keyed(1))
-    outer = Keyed(2, on_eq=lambda: inner or (inner.append(1), inner.append(waiting.put(Keyed(2)))))
-    assert not waiting.put(outer)
-    assert inner == [1, True]
-    assert [item.number for item in waiting] == [1, 2]
-
-
-def test_a_del_that_uses_the_queue_does_not_deadlock():
-    waiting = SetQueue(key=lambda item: item.key)
-    deleted = []
-
-    class Key:
-        def __del__(self):
-            deleted.append(len(waiting))
-
-    class Item:
-        def __init__(self):
-            self.key = Key()
-
-    waiting.put(Item())
-    item = waiting.get()
-    del item
-    waiting.put(Item())
-    waiting.clear()
-    gc.collect()
-    assert deleted == [0, 0]
-
-
-def test_eq_may_wait_for_another_thread_that_uses_the_queue():
-    waiting = SetQueue()
-    waiting.put(Keyed(1))
-
-    def let_another_thread_in():
-        other = threading.Thread(target=waiting.put_many, args=([10, 11],))
-        other.start()
-        other.join(30)
-        assert not other.is_alive()
-
-    assert waiting.put(Keyed(2, on_eq=let_another_thread_in))
-    assert len(waiting) == 4
 
 
 # -- memory ---------------------------------------------------------------------------------
@@ -340,29 +243,3 @@ def test_a_cycle_through_a_key_or_a_clock_is_collected(held_by):
     del holder
     gc.collect()
     assert seen() is None
-
-
-def test_its_help_teaches():
-    for name in ("put", "get", "get_many", "done", "shutdown", "stats"):
-        assert len(getattr(SetQueue, name).__doc__.splitlines()[0]) > 20, name
-    assert ">>> queue.get_many(10)" in SetQueue.__doc__
-
-
-@pytest.mark.parametrize("kind", [int, float, str, bytes])
-def test_an_eq_of_a_class_derived_from_a_built_in_one_is_asked_once_and_may_raise(kind):
-    """It is foreign code, and runs without the lock: it is not asked for a first answer under the lock."""
-    asked = []
-
-    class Derived(kind):
-        __hash__ = kind.__hash__
-
-        def __eq__(self, other):
-            asked.append(type(other))
-            raise RuntimeError("not today")
-
-    waiting, plain = SetQueue(), kind()
-    assert waiting.put(Derived())
-    for call in (waiting.put, waiting.knows, waiting.__contains__):
-        with pytest.raises(RuntimeError, match="not today"):
-            call(plain)
-    assert (asked, len(waiting), waiting.stats().duplicates) == ([kind] * 3, 1, 0)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from drainq import SetQueue, ShutDown
-from tests.forked import finalises_its_items, in_child, needs_fork
+from tests.forked import in_child, needs_fork
 from tests.sources.threads import Call, waits
 
 pytestmark = needs_fork
@@ -103,11 +103,6 @@ def test_the_items_of_the_parent_are_not_finalised_in_a_child():
     os.close(writing)
 
 
-@pytest.mark.parametrize("in_flight", ["forget", "ack"])
-def test_a_collection_before_the_renewal_finalises_no_item_of_the_parent(in_flight):
-    assert finalises_its_items(f"SetQueue(in_flight={in_flight!r})") == "parent"
-
-
 def test_no_lock_is_left_taken_by_threads_that_wait():
     waiting, over = SetQueue(), []
 
@@ -128,17 +123,3 @@ def test_no_lock_is_left_taken_by_threads_that_wait():
     over.append(True)
     for thread in threads:
         thread.join(30)
-
-
-def test_however_many_queues_there_are_all_start_empty():
-    count = 100
-    queues = [SetQueue() for _ in range(count)]
-    for waiting in queues:
-        waiting.put("the parent's")
-
-    def check():
-        assert [list(waiting) for waiting in queues] == [[]] * count
-        assert [waiting.put("mine") for waiting in queues] == [True] * count
-
-    assert in_child(check) == 0
-    assert [list(waiting) for waiting in queues] == [["the parent's"]] * count

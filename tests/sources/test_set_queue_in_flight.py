@@ -20,16 +20,6 @@ def test_ack_keeps_an_item_known_until_it_is_done():
     assert list(waiting) == ["b", "a"]
 
 
-@pytest.mark.parametrize("text", ["a", b"a"])
-def test_done_wants_items_not_a_text(text):
-    waiting = SetQueue(in_flight="ack")
-    waiting.put_many(["a", 97])
-    waiting.get_many(2)
-    with pytest.raises(TypeError, match=rf"as in \[item\], got {text!r}"):
-        waiting.done(text)
-    assert waiting.in_flight == 2
-
-
 def test_items_in_flight_do_not_count_against_the_capacity():
     waiting = SetQueue(1, in_flight="ack")
     waiting.put(1)

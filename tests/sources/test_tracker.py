@@ -199,13 +199,6 @@ def test_a_failed_write_leaves_the_connection_usable(tmp_path):
     tracker.close()
 
 
-@pytest.mark.parametrize("keys", ["17", b"17", 17, None])
-def test_a_single_key_is_not_taken_for_a_list_of_them(tracker, keys):
-    with pytest.raises(TypeError, match=rf"iterable of keys, such as \[key\], got a {type(keys).__name__}"):
-        tracker.mark("x", keys, ItemState.DONE)
-    assert tracker.counts() == {}
-
-
 @pytest.mark.parametrize(
     ("source", "key", "error", "says"),
     [
