@@ -1,4 +1,4 @@
-"""How fast is the access-log job beside what one would write instead, and what does it need?
+"""The access-log job: its speed compared with other programs, its memory and its processor time.
 
 Two logs are made of a real one (``--log``, else the one in ``../shared/data``): its lines over and over, and the same
 with times, request times and paths of their own, 200,000 paths among them. Measured, each as a process of its own from

@@ -1,4 +1,4 @@
-"""How figures are made here: interleaved rounds in one run, medians, spread, ratios, and the goals they are held to.
+"""The protocol of all measurements: interleaved rounds in one run, medians, spread, ratios and goals.
 
 A figure asks one question of several contestants. Each round asks every contestant once, in an order that rotates from
 round to round, so that a slow minute of the machine falls on all of them. A ratio is the median of the ratios of

@@ -1,4 +1,4 @@
-"""What a goal reached over the last published runs: its range, and the goals whose ratio did not come back.
+"""Ranges: a goal's ratio over the last published runs, and the goals whose ratio changed.
 
 A machine is not the same on another day, so a ratio of one run is one sample. A published run therefore carries what the
 runs before it reached for the same goals, and its page shows the range over all of them.

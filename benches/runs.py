@@ -1,4 +1,4 @@
-"""What a run of a benchmark found, and the JSON in which it is kept.
+"""The results of a benchmark run, and their JSON.
 
 1. The goals of a figure are judged when it is measured; nothing here measures or judges.
 2. A published run also says what the same goals reached in the published runs before it: :mod:`benches.ranges`.

@@ -1,4 +1,4 @@
-"""How the site reads docstrings.
+"""The extension by which the site reads docstrings.
 
 1. ``Example:`` is a section of code, as ``Examples:`` is to the tool.
 2. A name in a role, such as ``:class:`BatchQueue```, is shown as code.

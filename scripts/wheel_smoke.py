@@ -1,4 +1,4 @@
-"""Whether a wheel works where nothing else is: installed into an empty environment of each CPython, it runs a queue.
+"""The smoke test of a wheel: installs it into an empty environment of each CPython, and runs a queue.
 
 Usage: ``python scripts/wheel_smoke.py dist/drainq-*.whl python3.10 python3.13``; without interpreters, the one that
 runs this. Each environment is made in a temporary directory outside the source tree, gets the wheel and what the wheel

@@ -1,4 +1,4 @@
-"""How much memory the process has allocated outside of Python's own arenas, as glibc tells it: exact, to the byte."""
+"""The memory that the process has allocated outside of Python's own arenas, from glibc, exact to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a test waits for another thread.
+"""The time for which a test waits for another thread.
 
 A wait that nothing will end is a standstill, which `standstill.py` ends within seconds; the patience here is for what
 that cannot see, and so it may be long. A loop that looks again and again is never at a standstill: it counts the time

@@ -1,5 +1,5 @@
-"""What a fork between calls promises, for every object that holds items: the child starts empty and works, the parent keeps its
-items, and neither gets an item of the other.
+"""A fork between calls: the child starts empty and works, the parent keeps its items, and neither gets an item of the
+other. This holds for every object that holds items.
 
 A row of the table is an object: how it takes items, how it gives them, and which of its locks another thread holds at the fork.
 """

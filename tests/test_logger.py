@@ -1,4 +1,4 @@
-"""Who hears the log: the program if it configured logging, else standard error; nothing twice."""
+"""The receivers of the log: the program if it configured logging, else standard error. No line appears twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``stats()`` returns: a value that pickles, that is a dictionary for logs, and that a notebook shows as a table."""
+"""Statistics are values: they can be pickled, become a dictionary for logs, and are shown as a table by a notebook."""
 
 from __future__ import annotations
 

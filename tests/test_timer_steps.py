@@ -1,4 +1,4 @@
-"""What the timer and a repetition decide, step by step: no thread runs, and the time is the test's."""
+"""Decisions of the timer and of a repetition, step by step: no thread runs, and the test owns the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! How much gets through: 16 producers, 4 drain threads, 100 types skewed 24/8/4/1, a cost for each handler call.
+//! Throughput under contention: 16 producers, 4 drain threads, 100 types skewed 24/8/4/1, a cost for each handler call.
 
 use crate::engine::{Cost, Drainq, Engine, Partitioned, Shape, Sink, put_load};
 use crate::item::{Item, skewed};

@@ -1,4 +1,4 @@
-//! What size costs: two thousand types against a hundred, and partitions that are nearly empty.
+//! The cost of size: two thousand types compared with a hundred, and partitions that are nearly empty.
 
 use crate::engine::{Drainq, Engine, Shape, Sink, put_load};
 use crate::item::{Item, uniform};

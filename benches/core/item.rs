@@ -1,4 +1,4 @@
-//! What goes through the queues, and what handling it costs.
+//! The items of these benchmarks, and the cost of handling them.
 
 use drainq_core::batch::{Key, Keyed};
 use drainq_core::ring::RingItem;

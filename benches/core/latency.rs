@@ -1,4 +1,4 @@
-//! How soon: an item on an idle queue reaches its handler; a burst lets its producer go.
+//! Latency: from an idle queue to the handler, and until a burst releases its producer.
 
 use crate::engine::{Drainq, Engine, Partitioned, Shape, Sink};
 use crate::item::{Item, Random};

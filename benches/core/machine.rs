@@ -1,4 +1,4 @@
-//! What the machine's clocks say: processor time of a thread and of the process, memory in use.
+//! Readings of the machine: processor time of a thread and of the process, memory in use.
 
 /// Cores that this process may use.
 pub fn cores() -> usize {

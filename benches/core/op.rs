@@ -1,4 +1,4 @@
-//! What one operation costs on one thread: push, push in bulk, drain.
+//! The cost of single operations on one thread: push, push in bulk, drain.
 
 use crate::item::Item;
 use crate::protocol::{Contestant, Figure, Goal, Report, quantile, rounds};

@@ -1,4 +1,4 @@
-//! How figures are made: interleaved rounds in one run, each contestant once a round.
+//! The protocol of a measurement: interleaved rounds in one run, each contestant once a round.
 //!
 //! A figure asks one question of several contestants. Each round asks every contestant once, in an order that rotates
 //! from round to round, so that a slow minute of the machine falls on all of them.

@@ -1,4 +1,4 @@
-//! How long an end takes: of a queue with something left in it, and for producers that wait in front of it.
+//! The time of a shutdown: of a queue that holds items, and of one with waiting producers.
 
 use crate::engine::{Drainq, Engine, Shape, Sink};
 use crate::item::Item;

@@ -1,4 +1,4 @@
-//! What a value costs in a sketch of quantiles, and what merging costs.
+//! The cost of a value in a sketch, and of a merge.
 
 use crate::protocol::{Contestant, Figure, Goal, Report, rounds};
 use drainq_core::sketch::{DDSketch, bytes};

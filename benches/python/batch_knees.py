@@ -1,4 +1,4 @@
-"""What the size of batches costs: where a smaller setting begins to make an item dearer.
+"""Small batches: the settings below which an item becomes dearer.
 
 Each figure changes one setting and keeps the load of the end-to-end figures: a producer makes each item on the way, and
 waits for room. A smaller capacity, a smaller ``max_batch`` and more types to a partition all do the same: fewer items

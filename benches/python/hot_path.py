@@ -1,4 +1,4 @@
-"""What single calls of the batch queue cost in Python, beside the standard library's queues.
+"""The cost of single calls of the batch queue in Python, compared with the standard library's queues.
 
 Run it:  python -m benches.python.hot_path [--quick] [--only WORD] [--rounds N] [--out DIR]
 

@@ -1,4 +1,4 @@
-"""What the multi-queue is measured beside: each has ``put(key, item)``, ``get()`` and a number of keys."""
+"""The rivals of the multi-queue: each has ``put(key, item)``, ``get()`` and a number of keys."""
 
 from __future__ import annotations
 

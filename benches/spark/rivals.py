@@ -1,4 +1,4 @@
-"""What one writes by hand in Spark tasks, without drainq: each a function for ``mapInArrow``, and its answer a row."""
+"""The rivals in Spark tasks, written by hand without drainq: each is a function for ``mapInArrow`` that returns a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one would write instead of ``drainq metrics``: the same tables of an access log, each way a process of its own.
+"""The rivals of ``drainq metrics``: programs that fill the same tables, each in a new process.
 
 python -m benches.versus.metrics WAY LOG DIRECTORY
 

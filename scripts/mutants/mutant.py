@@ -1,4 +1,4 @@
-"""What a recorded mutant is, and what becomes of it."""
+"""A recorded mutant, and its verdict."""
 
 from __future__ import annotations
 

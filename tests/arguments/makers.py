@@ -1,4 +1,4 @@
-"""How public calls are made: each function returns a call, or makes one, with the arguments that the others need."""
+"""Makers of public calls: each function returns a call, with the arguments that it needs."""
 
 from __future__ import annotations
 

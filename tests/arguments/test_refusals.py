@@ -1,4 +1,4 @@
-"""What every refusal of a public call says: which parameter, what to pass, and the value that was given."""
+"""Refusals name the parameter, tell what to pass, and show the value."""
 
 from __future__ import annotations
 

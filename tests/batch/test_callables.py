@@ -1,4 +1,4 @@
-"""What would never run is refused where it is handed over, with its name, its value and what to do."""
+"""A callable that would never run is refused when it is passed, with its name, its value and the remedy."""
 
 import asyncio
 import functools

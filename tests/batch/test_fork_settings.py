@@ -1,4 +1,4 @@
-"""What the child of a fork finds of a queue: everything that was set, nothing that was counted."""
+"""The child of a fork keeps the settings of a queue and none of its counts."""
 
 import os
 

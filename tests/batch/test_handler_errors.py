@@ -1,4 +1,4 @@
-"""What becomes of a batch whose handler, or error handler, raises."""
+"""The batch of a handler, or error handler, that raises."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a queue does with items: dispatch, order, room, errors."""
+"""The batch queue from outside: dispatch, order, room, errors."""
 
 import threading
 

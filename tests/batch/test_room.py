@@ -1,4 +1,4 @@
-"""What a producer meets when its partition is full."""
+"""A producer at a full partition."""
 
 import threading
 

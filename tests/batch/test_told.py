@@ -1,4 +1,4 @@
-"""What users are told: every refusal, and errors with their traceback."""
+"""Messages for users: every refusal, and errors with their traceback."""
 
 import collections
 import ctypes

@@ -1,4 +1,4 @@
-"""What ``drainq metrics`` reads and prints in a script: patterns, the standard input, ``--json``, ``--quiet``."""
+"""``drainq metrics`` in a script: patterns, the standard input, ``--json``, ``--quiet``."""
 
 from __future__ import annotations
 

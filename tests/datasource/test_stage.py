@@ -1,4 +1,4 @@
-"""What tasks stage is published whole, once, and only what the driver names."""
+"""Staged rows are published whole, once, and only those that the driver names."""
 
 from __future__ import annotations
 

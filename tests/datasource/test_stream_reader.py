@@ -1,4 +1,4 @@
-"""What a reader answers when Spark hands over no start, and may ask only once: PySpark 4.0 and 4.1."""
+"""A stream reader without a start, which may ask only once: PySpark 4.0 and 4.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one queue ends and the next begins, to the row and to the millisecond, on every back end."""
+"""The boundaries between queues, to the row and to the millisecond, on every back end."""
 
 from __future__ import annotations
 

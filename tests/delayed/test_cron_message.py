@@ -1,4 +1,4 @@
-"""What names a tick's message: its key, and the hash of the configuration that made it."""
+"""The name of a tick's message: its key, and the hash of its configuration."""
 
 from __future__ import annotations
 

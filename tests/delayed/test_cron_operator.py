@@ -1,4 +1,4 @@
-"""What an operator asks of schedules: which there are, ticks for a range, one timer and a bounded end for all of them."""
+"""Schedules for an operator: their list, ticks for a range, one timer and a bounded end for all."""
 
 from __future__ import annotations
 

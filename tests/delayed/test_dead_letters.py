@@ -1,4 +1,4 @@
-"""What cannot be delivered, or was given up on: put aside with its reason, and put back. On every back end."""
+"""Dead letters: stored with their reason, and put back. On every back end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does on an ordinary day: restarts, kills, demotions, a frozen backend, a full disk.
+"""An operator's ordinary day: restarts, kills, demotions, a frozen backend, a full disk.
 
 Each test asks for the least that a service needs: a call that ends in time, and a consumer that is there afterwards.
 """

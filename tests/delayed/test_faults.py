@@ -1,4 +1,4 @@
-"""What goes wrong outside: processes die, servers restart, files are shared, snapshots are held. Totals are exact."""
+"""Faults outside: processes die, servers restart, files are shared, snapshots are held. Totals are exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is loaded, and what is said when a driver is missing."""
+"""The modules that are loaded, and the error if a driver is missing."""
 
 from __future__ import annotations
 

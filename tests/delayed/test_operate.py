@@ -1,4 +1,4 @@
-"""What an operator does with a queue: pause it, limit it, look at its past and its dead. On every back end."""
+"""A queue in the hands of an operator: pause, limit, history, dead letters. On every back end."""
 
 from __future__ import annotations
 

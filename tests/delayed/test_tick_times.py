@@ -1,4 +1,4 @@
-"""When a period and a cron expression fire next."""
+"""The next time of a period and of a cron expression."""
 
 from __future__ import annotations
 

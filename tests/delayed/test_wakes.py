@@ -1,4 +1,4 @@
-"""What wakes a consumer that waits: offers, what is given back, an operator, and the news of other processes."""
+"""Events that wake a waiting consumer: offers, returned messages, an operator, and news of other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was given up on is kept in order, sent again in order, and counted once, wherever it stands."""
+"""Dead letters are kept in order, sent again in order, and counted once."""
 
 from __future__ import annotations
 

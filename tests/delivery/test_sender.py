@@ -1,4 +1,4 @@
-"""What goes through a queue into a sink: deadlines kept, dead letters in order, each item counted once."""
+"""The way from a queue into a sink: deadlines kept, dead letters in order, each item counted once."""
 
 from __future__ import annotations
 

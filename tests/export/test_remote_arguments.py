@@ -1,4 +1,4 @@
-"""What a client and a server refuse: strangers, and arguments that are not understood; TLS and sockets."""
+"""Refusals of a client and a server: strangers and wrong arguments; TLS and sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the access-log job share."""
+"""Fixtures for the tests of the access-log job."""
 
 from __future__ import annotations
 

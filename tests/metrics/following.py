@@ -1,4 +1,4 @@
-"""What the tests of following share: an end that comes after some steps, and a clock."""
+"""Helpers for the tests of following: an end after some steps, and a clock."""
 
 from __future__ import annotations
 

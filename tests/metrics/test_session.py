@@ -1,4 +1,4 @@
-"""How Spark and its workers are started."""
+"""The start of Spark and its workers."""
 
 from __future__ import annotations
 

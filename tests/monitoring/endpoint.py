@@ -1,4 +1,4 @@
-"""What the tests of the endpoint ask it, on plain sockets and with the parsers of prometheus_client."""
+"""Requests to the endpoint for its tests, on plain sockets and with the parsers of prometheus_client."""
 
 from __future__ import annotations
 

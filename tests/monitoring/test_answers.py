@@ -1,4 +1,4 @@
-"""What an answer of the endpoint is to the last header, and what becomes of samples that Python code publishes."""
+"""The endpoint's answers to the last header, and the samples that Python code publishes."""
 
 from __future__ import annotations
 

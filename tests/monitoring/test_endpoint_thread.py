@@ -1,6 +1,4 @@
-"""What the endpoint's thread lives through: clients that take their time, no free file descriptor, signals, and queues
-that end while it reads them.
-"""
+"""The endpoint's thread survives slow clients, missing file descriptors, signals, and queues that end during a read."""
 
 from __future__ import annotations
 

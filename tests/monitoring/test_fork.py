@@ -1,4 +1,4 @@
-"""What a fork does to the endpoint: the child does not listen, the parent goes on, and no lock is left taken."""
+"""A fork and the endpoint: the child does not listen, the parent continues, and no lock stays taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a multi-queue does to an event loop, step by step: loops and futures that a test drives by hand."""
+"""A multi-queue and event loops, step by step: a test drives loops and futures by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the structural tests look at: the tree, its modules, its public callables."""
+"""The project for the structural tests: its tree, modules and public callables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Rust file takes what from which, read from the sources as text.
+"""The imports between Rust files, read from the sources as text.
 
 Counted are paths that begin with ``crate::``, ``super::`` or ``self::``, in ``use`` and in code, and paths in a ``use``
 that begin with the name of a child. A name that a folder's

@@ -1,4 +1,4 @@
-"""Who imports whom, and what ``import drainq`` costs."""
+"""The imports between modules, and the cost of ``import drainq``."""
 
 from __future__ import annotations
 

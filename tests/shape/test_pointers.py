@@ -1,4 +1,4 @@
-"""What a document, a comment or the table of a room calls a file is there."""
+"""Files that a document, a comment or the table of a room names exist."""
 
 from __future__ import annotations
 

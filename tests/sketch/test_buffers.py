@@ -1,4 +1,4 @@
-"""How a sketch reads buffers: to the last value, without the GIL, and what it does where there is none."""
+"""A sketch reads buffers to the last value, without the GIL, or reads other values without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sketch takes, refuses, and gives back."""
+"""The values of a sketch: accepted, refused, returned."""
 
 from __future__ import annotations
 

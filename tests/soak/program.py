@@ -1,4 +1,4 @@
-"""What the producers of a batch queue do: every call there is, in random order."""
+"""The producers of a batch queue: every call, in random order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test of the sources drives by hand: a background, sources, a target."""
+"""Parts that a test of the sources drives by hand: a background, sources, a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the sources drive by hand: the clock, and the background; and no test waits for ever."""
+"""Fixtures for the tests of the sources: the clock, the background, and a limit for each wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation shows runs: the example, and the docstrings' examples."""
+"""The documentation's examples run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed and written while something fails, and what has to come out: exact totals.
+"""Results and writes during faults: exact totals.
 
 Each case takes a session and a directory, asserts its totals, and is run on several masters.
 """

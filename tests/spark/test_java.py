@@ -1,4 +1,4 @@
-"""Which Java is taken for Spark, and what the shim passes on to it."""
+"""The choice of a Java for Spark, and the arguments that the shim passes on."""
 
 from __future__ import annotations
 

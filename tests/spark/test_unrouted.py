@@ -1,4 +1,4 @@
-"""What a task says of items without a handler; no Spark is needed to ask."""
+"""A task's items without a handler, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of an error holds no value of an item, and still says what is wrong."""
+"""The text of an error contains no value of an item, and still names the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver's error means: one table for everybody."""
+"""The meaning of drivers' errors, in one table."""
 
 from __future__ import annotations
 

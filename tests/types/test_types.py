@@ -1,4 +1,4 @@
-"""What the type checkers say of a program that uses drainq: every mistake that they can find, and nothing else."""
+"""Type checkers on a program that uses drainq: they find every planted mistake, and nothing else."""
 
 from __future__ import annotations
 

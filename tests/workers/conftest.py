@@ -1,4 +1,4 @@
-"""What the tests of the workers share; and no test waits for ever."""
+"""Fixtures for the tests of the workers, with a limit for each wait."""
 
 from __future__ import annotations
 

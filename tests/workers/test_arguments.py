@@ -1,4 +1,4 @@
-"""What a worker could not use later is refused at its constructor, by name, with the value."""
+"""A worker's constructor refuses unusable arguments, by name, with the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of a row does not depend on how many rows come with it, or on whether one of them is refused."""
+"""The stored row does not depend on the number of rows that come with it, or on a refused one among them."""
 
 from __future__ import annotations
 

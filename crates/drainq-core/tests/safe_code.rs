@@ -1,5 +1,4 @@
-//! What a program without `unsafe` may do to a queue, wrong or careless: it is refused by a panic, or every
-//! item is still accounted for.
+//! Tests of careless programs without `unsafe`: the queue panics, or every item is still accounted for.
 #![forbid(unsafe_code)]
 #![cfg(not(any(loom, drainq_shuttle)))]
 

@@ -1,4 +1,4 @@
-"""When these tests begin, and what they ask of a queue with ticks."""
+"""The start time of these tests, and their questions to a queue with ticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Which places of a column are valid: Arrow's validity bitmap, least significant bit first.
+//! Arrow's validity bitmap, least significant bit first: marks the places of a column that have a value.
 
 /// A bitmap that grows.
 #[derive(Clone, Debug, Default, PartialEq)]

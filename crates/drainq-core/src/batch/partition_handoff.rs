@@ -1,4 +1,4 @@
-//! Which thread drains which partition, and how a partition changes its owner.
+//! The owner of a partition, and the handoff to another drain thread.
 //!
 //! Each partition has one ownership word: its owner, its next owner (the target), and whether a pass runs. Only this
 //! word decides who drains; the list of partitions that a drain thread keeps is a hint.

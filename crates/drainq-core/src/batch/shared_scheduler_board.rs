@@ -1,4 +1,4 @@
-//! Which thread of a scheduler works for which queue: all slots and all parked threads, under one lock.
+//! The board of a shared scheduler: all slots and all parked threads, under one lock.
 //!
 //! Each queue has a slot for each of its workers. A slot is *ready* (there may be work), *lent* to one thread,
 //! *asleep* (the sleeper of its worker is asleep, and the next item *rings*: [`Board::ring`] then makes the slot

@@ -1,4 +1,4 @@
-//! What one sub-queue holds: its items, its limits, its counters, its waiting putters.
+//! One sub-queue: its items, limits, counters and waiting putters.
 //!
 //! All of it is read and changed under the multi-queue's one lock.
 //!

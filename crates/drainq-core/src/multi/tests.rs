@@ -1,4 +1,4 @@
-//! What a step does, one thread at a time: bulk gets that wait, wake-ups that are not used, a forked child.
+//! Tests of single steps on one thread: waiting bulk gets, unused wake-ups, a forked child.
 //!
 //! Under a model checker too, so that a planted fault is noticed here: `multi_reclaim` (a removed
 //! sub-queue does not get back what is held of it), `tickets_lapse` (a stalled wake-up stays where

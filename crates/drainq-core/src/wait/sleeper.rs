@@ -1,4 +1,4 @@
-//! How a drain thread goes to sleep without missing an item, and how a producer wakes it.
+//! The sleep of a drain thread: it misses no item, and a producer wakes it.
 //!
 //! A drain thread that found no item while items arrive frequently first *naps* for a short fixed time. Only a
 //! partition that is at least half full ends the nap early. So batches form, and a fast stream of items costs at most

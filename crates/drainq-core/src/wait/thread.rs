@@ -1,4 +1,4 @@
-//! How a thread sleeps until its ticket is notified, without the lock of the queue that it waits for.
+//! The sleep of a thread until its ticket is notified, without the lock of its queue.
 //!
 //! A sleeping thread reads its own flag, which the thread that notifies it sets. So a thread that gave up an
 //! interpreter's lock to sleep never takes the queue's lock, and a fork that is made under the interpreter's lock

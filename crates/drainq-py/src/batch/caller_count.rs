@@ -1,4 +1,4 @@
-//! How many threads may still call a queue's callables, and whether `on_close` was called.
+//! The number of threads that may still call a queue's callables, and whether `on_close` was called.
 //!
 //! # Invariants
 //! 1. A thread that may call a callable of a queue holds a `Caller` of it (`caller.rs`). The `Caller` is

@@ -1,5 +1,4 @@
-//! What all batch queues of this process have lost, for the test kit: a test that asserts nothing about a queue still
-//! fails if the queue lost an item.
+//! The losses of all batch queues of this process, for the test kit: a test fails if a queue lost an item.
 //!
 //! # Invariants
 //! 1. A queue counts once: while it lives by what it says now, and after its end by what it said at its end. The queues

@@ -1,4 +1,4 @@
-//! What a monitoring system reads of a batch queue, without the GIL.
+//! The metrics of a batch queue, read without the GIL.
 
 use super::shared_queue::SharedQueue;
 use crate::monitoring::catalog::FamilyId as Family;

@@ -1,4 +1,4 @@
-//! What a queue's object and its drain threads share, in named parts.
+//! The state that a queue's object and its drain threads share, in named parts.
 //!
 //! | part | what it decides |
 //! | --- | --- |

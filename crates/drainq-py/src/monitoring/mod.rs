@@ -1,4 +1,4 @@
-//! What the queues of a process count, for a monitoring system: read and served by a thread that never needs the GIL.
+//! The metrics endpoint: a thread that never needs the GIL reads and serves the counters of a process.
 //!
 //! ```text
 //! GET /metrics -> endpoint_thread.rs -> http_answer.rs -> object_registry.rs -> the counters of each queue

@@ -1,4 +1,4 @@
-//! What `drainq.monitoring` calls: to name native queues, to publish samples, and to read everything.
+//! The functions for `drainq.monitoring`: name native queues, publish samples, read all metrics.
 
 use super::catalog::{FAMILIES, FamilyId, FamilyKind};
 use super::object_registry::Observed;

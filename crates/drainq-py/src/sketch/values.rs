@@ -1,4 +1,4 @@
-//! Where a sketch's values come from: Arrow arrays, buffers of floats, and any iterable.
+//! The sources of a sketch's values: Arrow arrays, buffers of floats, and any iterable.
 //!
 //! Python makes a buffer of floats of an Arrow array (`drainq.columns.arrow_buffers`).
 //! A buffer's bytes are copied in pieces with the GIL held, because its owner may write to it as soon as

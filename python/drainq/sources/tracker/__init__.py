@@ -1,4 +1,4 @@
-"""Where each item is, kept in memory or in a database.
+"""The item tracker: the state of each item, kept in memory or in a database.
 
 | module | what it holds |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""What an item tracker keeps its states in; the one in memory.
+"""The interface of an item tracker's store, and the store in memory.
 
 A store knows no clock: times are epoch seconds, handed in. Threads share it.
 """

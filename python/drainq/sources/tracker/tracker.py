@@ -1,4 +1,4 @@
-"""Where each item is: scheduled, sent, done or failed, with counts by source.
+"""The item tracker: records whether each item is scheduled, sent, done or failed, and counts items by source.
 
 The scheduler marks what it schedules and sends; the worker marks what is done. The two race: "done" may be marked
 before "sent" is. So "sent" is only written over "scheduled", and what is done stays done until

@@ -1,6 +1,6 @@
-//! What a step does. Under a model checker too, so that a planted fault is noticed here: `set_queue_slots`
-//! (the slot of a forgotten entry is not used again), `set_queue_polls` (poll tokens start anew after a
-//! reset), `set_queue_fence` (a poll does not keep what is done known).
+//! Tests of single steps of the set queue. Under a model checker too, so that a planted fault is noticed here:
+//! `set_queue_slots` (the slot of a forgotten entry is not used again), `set_queue_polls` (poll tokens start anew after
+//! a reset), `set_queue_fence` (a poll does not keep what is done known).
 
 use super::*;
 use crate::sync::model;

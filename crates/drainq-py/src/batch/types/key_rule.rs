@@ -1,4 +1,4 @@
-//! What decides the type of an item: its class, or what the queue's dispatch key says.
+//! The rule for the type of an item: its class, or the value of the queue's dispatch key.
 //!
 //! A dispatch key that is an `operator.itemgetter` or an `operator.attrgetter` of one name is not called: what it would
 //! do is done here, for a third of the time. The answer and the errors are those of the call. A tuple or a dict holds the
