@@ -173,10 +173,10 @@ def measure(
         name: the question.
         unit: of what the contestants return, as :func:`benches.pages.amount` reads it.
         contestants: name -> callable that runs one round and returns its cost.
-        rounds: how many count.
-        goals: what must hold.
-        warm: rounds before those, thrown away.
-        note: what a reader must know to read the figure.
+        rounds: the number of rounds that count.
+        goals: the goals to judge.
+        warm: rounds before the others, which do not count.
+        note: a remark for readers of the figure.
     """
     names = list(contestants)
     costs: dict[str, list[float]] = {contestant: [] for contestant in names}

@@ -1,7 +1,7 @@
-"""The loads of the end-to-end figures: what the items are, how a producer makes them, and what handling them is.
+"""The loads of the end-to-end figures: the items, their creation by producers, and their handling.
 
-An item has a key that decides its type, a text and a number. It is a dataclass of a class of its own for each key, or a
-tuple or a dict that holds its key. A producer makes each item on the way; in the unbounded burst it sends ready-made ones.
+An item has a key that decides its type, a text and a number. It is an instance of the key's dataclass, or a tuple or a
+dict that holds its key. A producer creates each item just before it sends it; in the unbounded burst the items exist.
 """
 
 from __future__ import annotations

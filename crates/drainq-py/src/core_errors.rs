@@ -8,7 +8,7 @@ use drainq_core::multi::PutRefusal;
 use drainq_core::sketch::SketchRefusal;
 use pyo3::prelude::*;
 
-/// Where a producer of a batch queue is that waits for room which only its own return can make.
+/// The call from which a producer must return before there can be room.
 #[derive(Clone, Copy)]
 pub enum InCall {
     /// In a handler of the same queue.

@@ -13,7 +13,7 @@ MEMORY_POLL_PERIOD = 0.5
 
 @dataclass(frozen=True)
 class TimeConfig:
-    """How long a message is leased, and how often a waiting consumer polls again.
+    """The time of a lease, and the interval at which a waiting consumer polls.
 
     Args:
         acquire_timeout: seconds for which a message belongs to the consumer that polled it. Without an acknowledgement
@@ -38,7 +38,7 @@ class TimeConfig:
 
 @dataclass(frozen=True)
 class RetryConfig:
-    """How often, and with what delays, a failed call is tried again.
+    """The number of retries of a failed call, and their delays.
 
     It is used for database calls that failed for a passing reason (a deadlock, a busy file, a lost connection), and for
     messages whose handler raised in :meth:`~drainq.delayed.DelayedQueue.consume`.

@@ -58,10 +58,9 @@ class DeliveryError(DrainqError):
     """Raised if items were not sent and are lost to this worker. The sink's error is the cause.
 
     Args:
-        message: what happened.
-        rest: from a sink: the items that are still to be sent, if some were sent. None: no item was sent, or the sink
-            does not know.
-        refusals: the refused items among the others, as ``send`` returns them, by their indexes in its list.
+        message: the text of the error.
+        rest: from a sink: the unsent items, if some were sent. None: no item was sent, or the sink does not know.
+        refusals: the refused items, by their indexes in the list for ``send``, as ``send`` returns them.
     """
 
     failure = Failure.CANNOT_PASS

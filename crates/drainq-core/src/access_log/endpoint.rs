@@ -1,6 +1,6 @@
 //! The endpoint of a request line: its path without the query.
 
-/// What a request without a path is known by: a port scan, a TLS greeting, silence.
+/// The endpoint of a request without a path: a port scan, a TLS greeting, silence.
 pub const NO_ENDPOINT: &[u8] = b"-";
 
 /// Returns the path of `GET /path?query HTTP/1.1`, also with a whole URL, or [`NO_ENDPOINT`] if it is no request.

@@ -24,7 +24,7 @@ pub fn lines_of(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What a line says.
+/// The fields of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record<'a> {
     /// The address of the client.
@@ -48,9 +48,9 @@ pub struct Record<'a> {
 pub enum Reason<'a> {
     /// The line has no byte.
     Empty,
-    /// The line is nothing but blanks.
+    /// The line has only blanks.
     Blank,
-    /// What a line begins with is missing.
+    /// The beginning of the line is missing.
     Beginning,
     /// The brackets around the time are missing, or the request after them.
     NoTime,
@@ -162,7 +162,7 @@ fn beginning(line: &[u8]) -> Reason<'static> {
     }
 }
 
-/// What of a line was not read yet.
+/// The unread rest of a line.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

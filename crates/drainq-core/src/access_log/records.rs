@@ -10,7 +10,7 @@ use super::validity_bitmap::ValidityBitmap;
 /// Texts, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Texts {
-    /// Where each text ends, after a 0.
+    /// A 0, and the end of each text.
     pub ends: Vec<i32>,
     /// Their bytes.
     pub bytes: Vec<u8>,
@@ -49,11 +49,11 @@ pub struct Records {
     pub referrer: Texts,
     /// User agents, where [`Records::named`] says so.
     pub agent: Texts,
-    /// Which records have a referrer and a user agent.
+    /// The records with a referrer and a user agent.
     pub named: ValidityBitmap,
     /// Request times, where [`Records::timed`] says so.
     pub milliseconds: Vec<f64>,
-    /// Which records have a request time.
+    /// The records with a request time.
     pub timed: ValidityBitmap,
     last: LastStamp,
 }

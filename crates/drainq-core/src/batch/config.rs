@@ -24,12 +24,12 @@ pub const MAX_BATCH: usize = 8_192;
 pub const MIN_IDLE: Duration = Duration::from_millis(1);
 /// The longest sleep of the idle back-off.
 pub const MAX_IDLE: Duration = Duration::from_millis(50);
-/// How long the end of a process waits for a queue that has no shutdown timeout.
+/// The time for which the end of a process waits for a queue without a shutdown timeout.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time between two plans of the balancer.
 pub const REBALANCE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a producer does when its partition is full.
+/// The action of a producer whose partition is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BufferStrategy {
     /// Wait for room.

@@ -2,7 +2,7 @@
 
 use super::item::{Key, Keyed, weight_of};
 
-/// How a pass is cut into handler calls.
+/// The way in which a pass is cut into handler calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     /// One call per key.

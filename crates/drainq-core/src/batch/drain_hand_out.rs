@@ -14,7 +14,7 @@ use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{order, planted};
 
-/// How much of an ended pass was accounted for.
+/// The part of an ended pass that was accounted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accounted {
     /// All of it, by the pass.

@@ -43,7 +43,7 @@ pub struct Drainer<T: RingItem + Keyed> {
     turn: usize,
     /// The number of passes since the last that found an item.
     pub(super) empty_passes: u32,
-    /// How frequent items are, which decides how deep the thread sleeps.
+    /// The frequency of items, which decides how deep the thread sleeps.
     arrivals: Arrivals,
     /// Whether an idle report followed the last pass, so that the next step is a sleep.
     pub(super) has_reported_idle: bool,

@@ -31,7 +31,7 @@ pub struct WorkerCounts {
 
 /// One drain thread, as the queue sees it.
 pub(super) struct Worker {
-    /// How the thread sleeps and is woken.
+    /// The thread's sleep and its wake-ups.
     pub sleeper: CachePadded<Sleeper>,
     pub(super) counts: Mutex<WorkerCounts>,
     /// The right to drain as this worker; none while a drainer has it.

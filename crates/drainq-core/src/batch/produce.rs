@@ -31,8 +31,8 @@ use crate::wait::sleeper::producer_fence;
 use crate::wait::waiters::Waiter;
 use std::time::Duration;
 
-/// How often a producer yields the processor before its item is refused (invariant 4). With two yields, 32 producers on
-/// two processors leave the drain threads their turn. They make a refusal about a microsecond slower.
+/// The number of times that a producer yields the processor before its item is refused (invariant 4). With two yields,
+/// 32 producers on two processors leave the drain threads their turn. They make a refusal about a microsecond slower.
 const YIELDS_BEFORE_REFUSAL: usize = 2;
 
 impl<T: RingItem + Keyed> BatchQueue<T> {

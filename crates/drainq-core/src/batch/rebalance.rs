@@ -12,13 +12,13 @@ use crate::sync::{Arc, full_fence, planted};
 /// Moves partitions of one queue between its threads as its balancer plans.
 pub struct Rebalancer<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
-    /// What each partition had accepted at the last [`Self::measure`].
+    /// The items accepted by each partition up to the last [`Self::measure`].
     last: Vec<u64>,
 }
 
 /// The input of a balancer.
 pub struct Throughput {
-    /// What each partition accepted since the last measurement: items, or their weight.
+    /// The items, or their weight, accepted by each partition since the last measurement.
     pub by_partition: Vec<u64>,
     /// The thread that owns each partition, or is about to.
     pub owners: Vec<ThreadId>,

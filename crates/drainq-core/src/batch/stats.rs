@@ -30,9 +30,9 @@ pub struct Snapshot {
     pub queued: u64,
     /// Items that the queue gave up on.
     pub abandoned: u64,
-    /// What each drain thread did.
+    /// The counters of each drain thread.
     pub workers: Vec<WorkerCounts>,
-    /// What happened to each type's items, by key.
+    /// The counters of each type, by key.
     pub types: Vec<TypeCounts>,
     /// Plans of the balancer that were carried out.
     pub rebalances: u64,

@@ -27,7 +27,7 @@ struct TypeCounters {
     outcomes: SharedOutcomeCounts,
 }
 
-/// What happened to the items of one type.
+/// The counters of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeCounts {
     /// Items queued.

@@ -13,7 +13,7 @@ use super::wait::Wait;
 use crate::sync::thread as threads;
 use crate::wait::thread::WaitingThread;
 
-/// How often a thread yields the processor before it enters the waiters; never in a model, which explores the wait.
+/// The number of times that a thread yields the processor before it enters the waiters; 0 in a model.
 const YIELDS: usize = if cfg!(any(loom, drainq_shuttle)) { 0 } else { 2 };
 
 impl<T, L> Wait<T, L> {

@@ -34,7 +34,7 @@ const VACANT: usize = usize::MAX;
 /// Names a sub-queue inside its multi-queue.
 pub type Slot = usize;
 
-/// How the turn moves from group to group.
+/// The rule by which the turn moves from group to group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The first ready group is served alone.

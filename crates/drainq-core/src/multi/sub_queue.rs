@@ -105,7 +105,7 @@ pub struct Stats {
     pub depth: usize,
     /// See [`Counters`].
     pub counters: Counters,
-    /// How long the oldest waiting item has been here.
+    /// The age of the oldest waiting item.
     pub oldest_age: Option<Duration>,
     /// Putters that wait for room now.
     pub blocked_putters: usize,

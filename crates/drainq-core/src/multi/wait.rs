@@ -28,7 +28,7 @@ pub struct Wait<T, L> {
     numbers: Option<Arc<TokenNumbers>>,
     /// The last token number at the last call of [`Wait::find_stalled`].
     last_number: Option<u64>,
-    /// How often its thread yielded the processor instead of entering.
+    /// The number of times that its thread yielded the processor instead of entering.
     pub(super) yields: usize,
 }
 

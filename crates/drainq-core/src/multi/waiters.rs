@@ -3,7 +3,7 @@
 use super::round_robin_selection::Slot;
 use crate::wait::tickets;
 
-/// Which waiters of a multi-queue: its getters, or the putters of one sub-queue.
+/// A group of waiters of a multi-queue: its getters, or the putters of one sub-queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitersOf {
     /// Wait for an item.

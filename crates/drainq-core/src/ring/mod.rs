@@ -75,7 +75,7 @@ pub struct Ring<T: RingItem, B = ()> {
     items: PhantomData<T>,
 }
 
-/// What a push needs, on one cache line.
+/// The fields for a push, on one cache line.
 struct Front<B> {
     /// Index of the next slot to claim, times two, plus the CLOSED bit.
     tail: AtomicU64,
@@ -90,7 +90,7 @@ struct Front<B> {
     extra: B,
 }
 
-/// What the consumer writes.
+/// The fields that the consumer writes.
 struct Back {
     /// Index of the next slot to take; written by the consumer alone.
     head: AtomicU64,

@@ -19,8 +19,8 @@
 //!    ([`Sleeper::sleep_on`]). For the producers it never stopped sleeping, so it needs no lock. It must still look for
 //!    work, because a token that was left while it was awake also ends a park, and leaves the state as it is.
 //!
-//! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked instruction instead of the
-//! fence as in crossbeam-epoch; the nap is the first step of SkyWalking's idle back-off.
+//! Source: Dekker's argument is that of the event counts of folly and crossbeam-channel. crossbeam-epoch also has a
+//! locked instruction instead of the fence. The nap is the first step of SkyWalking's idle back-off.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Parker, full_fence, planted};
@@ -55,7 +55,7 @@ fn sleeper_fence() {
     full_fence("wake_sleeper_fence");
 }
 
-/// How deep a thread sleeps, which decides what wakes it.
+/// The depth of a thread's sleep, which decides what wakes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Woken by a partition that is half full or full, and by the queue itself.
@@ -64,7 +64,7 @@ pub enum Depth {
     Idle,
 }
 
-/// What a wake-up does: unparks a thread, or marks a slot of a pool as ready.
+/// A wake-up: unparks a thread, or marks a slot of a pool as ready.
 pub type Alarm = Box<dyn Fn() + Send + Sync>;
 
 /// The sleep of one drain thread, or of one slot of a pool.

@@ -27,7 +27,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How to reach one waiter: unparks a thread, or asks an event loop to resume a task.
+/// The means to resume one waiter: unparks a thread, or asks an event loop to resume a task.
 pub trait Wake: Send {
     /// Wakes the waiter; returns false if it cannot be reached now, so that its token goes to the next.
     ///
@@ -41,10 +41,10 @@ pub type Ticket = u64;
 /// Notified waiters to wake once the lock is released. `G` names the [`Tickets`] of each.
 pub type Wakes<G> = Vec<(G, Ticket, Box<dyn Wake>)>;
 
-/// What a waiter waits for.
+/// The request of a waiter.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// How many items, or how much room.
+    /// The number of items, or the room.
     pub need: usize,
     /// The tag by which [`Tickets::notify_tagged`] finds the waiter.
     pub tag: u64,

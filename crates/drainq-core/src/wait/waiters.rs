@@ -37,7 +37,7 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, full_fence, planted};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How to notify one waiter, and whether that has happened since the waiter entered.
+/// The means to notify one waiter, and whether it was notified since it entered.
 struct Bell {
     is_notified: AtomicBool,
     unparker: Unparker,

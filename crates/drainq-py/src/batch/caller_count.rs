@@ -19,7 +19,7 @@ use drainq_core::wait::waiters::Waiters;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What a caller does.
+/// The role of a caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Calls handlers.

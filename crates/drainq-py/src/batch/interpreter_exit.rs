@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What has to end before the process: a queue with its threads, or the reports of a queue.
+/// An object that must end before the process: a queue with its threads, or the reports of a queue.
 pub trait Live: Send + Sync {
     /// Whether items are still accepted.
     fn is_running(&self) -> bool;

@@ -11,12 +11,12 @@ use drainq_core::batch::BatchQueue;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 
-/// What becomes of an item that no handler has handled, in the order of [`losses_of`].
+/// The fates of items that no handler has handled, in the order of [`losses_of`].
 const LOSSES: [&str; 7] = ["full", "closed", "would_deadlock", "failed", "unrouted", "abandoned", "queued"];
 
 type Losses = [u64; LOSSES.len()];
 
-/// What the queues have lost that are gone.
+/// The losses of queues that no longer exist.
 static ENDED: Mutex<Losses> = Mutex::new([0; LOSSES.len()]);
 
 fn losses_of(queue: &BatchQueue<Item>) -> Losses {

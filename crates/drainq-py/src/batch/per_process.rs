@@ -34,9 +34,9 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
     pub gil_yield: GilYield,
-    /// How long handler calls took.
+    /// The times of handler calls.
     pub handler_nanos: Histogram,
-    /// How many items handler calls got.
+    /// The numbers of items of handler calls.
     pub batch_sizes: Histogram,
     /// For each key the lock that keeps the calls of its handler apart, where several threads drain a
     /// type. The lock belongs to the type: another handler, or the same one registered again, comes under

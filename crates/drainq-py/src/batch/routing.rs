@@ -13,7 +13,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-/// How the partition of an item is chosen.
+/// The rule that chooses the partition of an item.
 enum PartitionChoice {
     /// By its type: one partition for ever.
     ByType,
@@ -23,7 +23,7 @@ enum PartitionChoice {
     Callable(Py<PyAny>),
 }
 
-/// What decides an item's type, its partition and its weight.
+/// The rules for an item's type, its partition and its weight.
 pub struct Routing {
     /// Keys and partitions of the classes that were produced in this process.
     pub routes: RouteCache,
@@ -147,7 +147,7 @@ fn whole_number(answer: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         Err(error) if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyOverflowError>(py) => {
             Ok(None)
         }
-        // What its `__index__` raised.
+        // The exception of its `__index__`.
         Err(error) => Err(error),
     }
 }

@@ -18,7 +18,7 @@ pub trait Serve: Send + Sync {
     fn serve(&self, py: Python<'_>, drainer: &mut Drainer<Item>) -> Served;
 }
 
-/// What a step of a drain thread came to.
+/// The result of a step of a drain thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Served {
     /// There were items, which were delivered.

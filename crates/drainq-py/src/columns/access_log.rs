@@ -16,7 +16,7 @@ type BadLine = (usize, Vec<u8>, String);
 /// The buffers of a column in Arrow's order: validity (None: all valid), the ends of texts (None: numbers), the values.
 type Buffers<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 
-/// What is returned: how many records, the buffers of each column, the lines that are no records.
+/// The number of records, the buffers of each column, and the bad lines.
 type Columns<'py> = (usize, Vec<Buffers<'py>>, Vec<(usize, Bound<'py, PyBytes>, String)>);
 
 /// Reads lines of an access log into columns, without the GIL.

@@ -5,7 +5,7 @@
 
 use drainq_core::batch::Outcome;
 
-/// What the samples of a family mean.
+/// The meaning of a family's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyKind {
     /// Grows until the object ends.

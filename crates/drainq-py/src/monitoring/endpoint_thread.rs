@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 /// Connections at one time.
 const MOST_CONNECTIONS: usize = 32;
 
-/// How long a client may take for its request and for reading the answer.
+/// The time that a client may take for its request and for reading the answer.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How long an answered client may take to close its side.
+/// The time that an answered client may take to close its side.
 const LONGEST_GOODBYE: Duration = Duration::from_secs(1);
 
-/// How long the thread waits after a failed `accept`: of a process without free file descriptors, say.
+/// The pause after a failed `accept`, for example without free file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A listening socket and the thread that answers.

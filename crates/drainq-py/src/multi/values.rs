@@ -4,7 +4,7 @@ use crate::errors;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-/// How many of the known keys the refusal of an unknown key shows.
+/// The number of known keys in the error for an unknown key.
 const SHOWN_KEYS: usize = 20;
 
 /// The core's number for no capacity.

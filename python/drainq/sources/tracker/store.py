@@ -15,7 +15,7 @@ from drainq.fork import renew_in_child
 
 
 class ItemState(str, Enum):
-    """Where an item is."""
+    """The state of an item."""
 
     SCHEDULED = "scheduled"
     SENT = "sent"

@@ -61,7 +61,7 @@ impl From<bool> for Same {
     }
 }
 
-/// What [`SetQueue::find`] found.
+/// The result of [`SetQueue::find`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lookup<'a, E> {
     /// No known entry is the same.

@@ -18,20 +18,20 @@ use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 static ITEM_GETTER: ErrorClass = ErrorClass::of("operator", "itemgetter");
 static ATTRIBUTE_GETTER: ErrorClass = ErrorClass::of("operator", "attrgetter");
 
-/// What decides an item's type.
+/// The rule for an item's type.
 pub enum KeyRule {
     /// Its exact class.
     Class,
-    /// What this callable returns for it.
+    /// The result of this callable for the item.
     Callable(Py<PyAny>),
-    /// The item of it at this key.
+    /// The value in the item at this key.
     Item {
         /// The key.
         key: Py<PyAny>,
         /// The key as an index from the start of a tuple, if it is one.
         index: Option<ffi::Py_ssize_t>,
     },
-    /// The attribute of it with this name.
+    /// The item's attribute with this name.
     Attribute(Py<PyAny>),
 }
 
@@ -52,7 +52,7 @@ impl KeyRule {
         if !is_item && !class.is(ATTRIBUTE_GETTER.class(py)?) {
             return Ok(None);
         }
-        // What pickle would make it of: the class, and the arguments it was made with.
+        // As pickle does: the class, and its constructor's arguments.
         let parts = gil::call_method(callable, "__reduce__", [])?.cast_into::<PyTuple>()?;
         let names = parts.get_item(1)?.cast_into::<PyTuple>()?;
         if names.len() != 1 {
@@ -82,8 +82,8 @@ impl KeyRule {
         }
     }
 
-    /// Returns the name of an item's type, without a reference of its own, if the item is a tuple or a dict that holds
-    /// it; `None` in place of the answer if there was an exception, which is left set.
+    /// Returns the borrowed name of an item's type if the item is a tuple or a dict that holds the name, and else
+    /// `Some(None)`. Returns `None` after an exception, which stays set.
     ///
     /// # Safety
     ///

@@ -32,8 +32,8 @@ impl SetQueue {
 
     /// Says that a poll of the source begins, for `PrefetchSource`; returns a token for `_end_poll`.
     ///
-    /// What the source is about to return may have been read before an item in flight was done. Until the poll ends,
-    /// an item that is done stays known, so the stale copy is refused.
+    /// The source may have read its items before an item in flight was done. So a done item stays known until the poll
+    /// ends, and its stale copy is refused.
     #[pyo3(name = "_begin_poll")]
     fn begin_poll(&self) -> u64 {
         self.state.lock().queue.begin_poll().0
