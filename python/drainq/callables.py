@@ -62,8 +62,8 @@ def check_answer(name: str, answer: Any) -> None:
     Before the call, an async function behind a lambda cannot be found.
 
     Args:
-        name: what was called.
-        answer: what the call returned. A coroutine or a generator is closed.
+        name: of the called object, for the message.
+        answer: the result of the call. A coroutine or a generator is closed.
     Raises:
         TypeError: with the name and the answer.
 

@@ -49,7 +49,7 @@ FOREVER = math.inf
 
 
 class Alarm:
-    """Work that is to run at a time; made by :meth:`Timer.after`."""
+    """Work that runs at a set time. Made by :meth:`Timer.after`."""
 
     __slots__ = ("_cell", "_timer")
 
@@ -79,8 +79,8 @@ class Timer:
     """Runs work when its time has come.
 
     Args:
-        most: how many threads there are at most, and so how many works run at once.
-        linger: seconds that a spare thread waits for something to do.
+        most: the most threads, and so the most works that run at once.
+        linger: seconds that a spare thread waits for work.
 
     Example:
         >>> rang = threading.Event()
@@ -113,7 +113,7 @@ class Timer:
 
         Args:
             seconds: 0 or less for as soon as possible.
-            work: takes nothing; what it returns is dropped, what it raises is logged.
+            work: takes no argument. Its result is ignored, and its exception is logged.
         """
         if seconds != seconds or seconds == FOREVER:
             raise ValueError(f"seconds must be a finite number, got {seconds!r}")
@@ -133,7 +133,7 @@ class Timer:
         return self._threads > 0
 
     def _call_the_watch(self) -> Callable[[], None] | None:
-        """Notify a thread that can become the watch. Called with the lock; what it returns is to be called without."""
+        """Notify a thread that can become the watch. Call this with the lock, and its result without."""
         if self._watched:
             self._earlier.notify()
         elif self._spare:
@@ -172,12 +172,12 @@ class Timer:
             try:
                 if work is not None:
                     work()
-            except BaseException:  # as SystemExit of a source: the thread goes on
+            except BaseException:  # such as SystemExit of a source: the thread continues
                 _log.exception("work of a drainq timer failed")
             del alarm, work  # or the thread would keep its owner alive while it waits
 
     def _next_alarm(self) -> Alarm | None:
-        """Wait for the earliest alarm to be due, or as a spare thread; None to end. Called with the lock."""
+        """Wait for the earliest alarm, or as a spare thread. Return None to end. Call this with the lock."""
         while True:
             while self._heap and not self._heap[0][2]._cell:
                 heapq.heappop(self._heap)
@@ -216,8 +216,8 @@ class Repeat:
     """Work that runs again and again, one turn at a time, on a timer's threads.
 
     Args:
-        turn: does the work once; returns the seconds until the next turn, ``FOREVER`` to sleep until woken, None for no
-            further turn. What it raises is logged, and ends the repetition.
+        turn: does the work once. Returns the seconds until the next turn, ``FOREVER`` to sleep until woken, or None to
+            end. An exception is logged, and ends the repetition.
         timer: whose threads run it.
 
     Example:
@@ -254,7 +254,7 @@ class Repeat:
         return self._stopped
 
     def wake(self) -> None:
-        """Have a turn begin as soon as possible; during a turn, right after it. The first call begins the repetition.
+        """Begin a turn as soon as possible, or after the current one. The first call begins the repetition.
 
         Nothing happens after :meth:`stop`.
         """
@@ -271,7 +271,7 @@ class Repeat:
                 self._turn_after(seconds)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Begin no further turn, and wait for the one that is running.
+        """Begin no further turn, and wait for the running one.
 
         Returns:
             True if none is running any more; False if the time ran out, or when called by the turn itself.

@@ -1,8 +1,8 @@
 //! Arguments of the public methods: each parameter is read by the function of its own name.
 //!
-//! PyO3's own error for a wrong type says which type was found, and neither which parameter it was nor what to pass.
-//! Here a refusal names the parameter, says what to pass, and shows the value. A method asks for it with
-//! `#[pyo3(from_py_with = arguments::timeout)]`, and its signature and defaults stay those of the Rust type.
+//! PyO3's own error for a wrong type names the type, but neither the parameter nor what to pass. The errors of these
+//! functions name the parameter, tell what to pass, and show the value. A method uses a function with
+//! `#[pyo3(from_py_with = arguments::timeout)]`. Its signature and defaults stay those of the Rust type.
 //!
 //! # Invariants
 //! 1. A time is a number of seconds or a `datetime.timedelta`, everywhere.
@@ -190,13 +190,13 @@ pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<gil::Items<'py>> {
     }
 }
 
-/// Whether the class says how to iterate. Then what is raised on the way is the class's own.
+/// Returns whether the class defines an iteration. Then the errors of the iteration are the class's own.
 fn can_iterate(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let class = value.get_type();
     Ok(class.hasattr("__iter__")? || class.hasattr("__getitem__")?)
 }
 
-/// Refuses a value that cannot be hashed; what its own `__hash__` raises is raised as it is.
+/// Refuses a value that cannot be hashed. An exception of its own `__hash__` passes through.
 pub fn hashable(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match gil::hash(value) {
         Err(error) if error.is_instance_of::<PyTypeError>(value.py()) => {

@@ -1,4 +1,4 @@
-//! The checks of what is called: whether a callable can be called, and whether its answer is one.
+//! Validates user callables, and the results of their calls.
 //!
 //! Both are written in `drainq/callables.py`, because Python code uses them too.
 
@@ -6,7 +6,7 @@ use crate::{errors, gil, python_calls};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// Refuses what cannot be called with these arguments, or would do nothing if it were.
+/// Refuses an object that cannot be called with these arguments, or whose call would do nothing.
 pub fn check(name: &str, value: &Bound<'_, PyAny>, arguments: &[&str]) -> PyResult<()> {
     let py = value.py();
     let fixed = [name.into_pyobject(py)?.into_any(), value.clone()];
@@ -28,8 +28,8 @@ pub fn check_if_given(name: &str, value: Option<&Bound<'_, PyAny>>, arguments: &
     }
 }
 
-/// Takes what a call of `callable` returned, and refuses an answer of which nothing has run: a coroutine, say,
-/// of an async function behind a lambda, which no check before the call can find.
+/// Refuses the result of a call if none of its code has run, such as the coroutine of an async function behind a
+/// lambda, which no check before the call can find.
 pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
     if answer.is_none() { Ok(()) } else { python_calls::check_answer(callable, &answer) }
 }

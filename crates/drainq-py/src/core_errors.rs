@@ -1,7 +1,7 @@
-//! The errors of the core as Python exceptions: which exception each refusal becomes, and what it says.
+//! The errors of the core as Python exceptions, with their messages.
 //!
-//! The classes are in `errors.rs`. A refusal that is a plain text, such as that of a setting, becomes a ValueError where
-//! the core is asked. A full partition of a batch queue is no error: the item is counted as rejected.
+//! The classes are in `errors.rs`. The caller of the core turns a refusal that is a plain text, such as that of a
+//! setting, into a ValueError. A full partition of a batch queue is no error: the item is counted as rejected.
 
 use crate::errors;
 use drainq_core::multi::PutRefusal;
@@ -48,7 +48,7 @@ pub fn of_put(py: Python<'_>, name: &str, capacity: impl FnOnce() -> usize, refu
     }
 }
 
-/// Makes the exception for what a sketch refuses.
+/// Makes the exception for a sketch's refusal.
 pub fn of_sketch(refusal: SketchRefusal) -> PyErr {
     match refusal {
         SketchRefusal::Count => errors::overflow(refusal.to_string()),

@@ -385,7 +385,7 @@ class Worker(abc.ABC):
             return self._queue
 
     def _own_item_types(self) -> None:
-        """Route the worker's known item classes to it, unless another worker owns them. The constructor calls this last."""
+        """Route the worker's known item classes to it, unless another worker owns them. Ends the constructor."""
         if self._types is not None:
             self.route(*filter(self._types.is_free, self._item_types))
 

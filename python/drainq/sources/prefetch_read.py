@@ -1,19 +1,19 @@
 """The reader of a prefetching source: asks the source for items, reads and checks them, and puts or holds them.
 
 Invariants:
-    1. One thread at a time is in here, the one that runs the refill; ``buffer`` alone is shared with the consumers.
-    2. The buffer never holds more than the capacity. What a batch brings beyond it is held, in order, without what is
-       known by then, and enters before anything else.
-    3. The source is not asked while something is held or a batch is not read to its end. So an item is never both in
-       the buffer and held, and nothing overtakes.
-    4. A poll of the buffer lasts from the question until its batch has been read: what is done meanwhile stays known,
-       and a copy of it that was read before is refused.
-    5. What the source gave is in the buffer, held, a duplicate, or counted as unusable: the error of one item's key
-       costs no other item.
-    6. A batch that comes as it is read is never read further than one item beyond what fits.
+    1. Only the thread of the refill runs this code. It shares only ``buffer`` with the consumers.
+    2. The buffer never exceeds its capacity. Further new items of a batch are held, in order, and enter first when
+       there is room.
+    3. The source is not asked while items are held or a batch is not read to its end. So an item is never both in the
+       buffer and held, and no item overtakes another.
+    4. A poll of the buffer lasts from the request until its batch has been read. An item that is done during the poll
+       stays known, so a copy that was read before is refused.
+    5. Each item of the source is in the buffer, held, a duplicate, or counted as unusable. The error of one item's key
+       affects no other item.
+    6. A batch that is read item by item is read at most one item beyond the room.
 
-Source: the wrapped source of ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing"; there everything
-that a source returns goes into the buffer, whatever its capacity.
+Source: the wrapped source of ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing". There, all items
+that a source returns enter the buffer, whatever its capacity.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PUT_AT_ONCE = 1000
 
 
 class Refill:
-    """One refill: what is known of it while it waits, runs and ends."""
+    """The state of one refill."""
 
     def __init__(self) -> None:
         self.thread: int | None = None
@@ -55,11 +55,11 @@ class Intake(Generic[T]):
 
     Args:
         ask: the source.
-        buffer: what the consumers take from.
-        key: maps an item to what it is known by; None is the item itself.
+        buffer: the consumers' buffer.
+        key: maps an item to its identity; None is the item itself.
         size: the capacity, which may change.
         report: called with each error; it raises nothing.
-        arrived: called after items went into the buffer, and perhaps more are to be waited for; it raises nothing.
+        arrived: called after items entered the buffer while more may follow. It raises nothing.
         ended: whether the stream has ended already.
     """
 
@@ -85,9 +85,9 @@ class Intake(Generic[T]):
         self.ended = ended
         """Whether the source has said that nothing will come any more; then nothing is held, and no batch is read."""
         self.closed = False
-        """Whether no more is to be asked for or waited for."""
+        """Whether the intake asks and waits for no more items."""
         self.hungry = False
-        """Whether a consumer found nothing since the last call of ``arrived``."""
+        """Whether a consumer found no item since the last call of ``arrived``."""
         self.unusable = 0
         """Items whose key could not be taken."""
 
@@ -102,10 +102,10 @@ class Intake(Generic[T]):
         return self._known + self._held.stats().duplicates
 
     def fill(self, refill: Refill) -> None:
-        """Let in what is held, then read the batch that was begun, or else ask the source for what still fits.
+        """Put held items into the buffer. Then continue the current batch, or ask the source for the room that is left.
 
         Raises:
-            BaseException: what the source raised; what it gave before that is kept.
+            BaseException: the error of the source. Items that it gave before are kept.
         """
         while len(self._held):
             room = self._room()
@@ -188,7 +188,7 @@ class Intake(Generic[T]):
                 self._arrived()
 
     def _put(self, queue: SetQueue[T], chunk: list[T]) -> None:
-        """Put items into the buffer, or those of them that are new into what is held."""
+        """Put items into the buffer, or hold the new ones."""
         rest = iter(chunk)
         items = rest if queue is self._buffer else filter(self._is_new, rest)
         while True:

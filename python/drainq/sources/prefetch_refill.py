@@ -76,7 +76,7 @@ class Replenisher(Generic[T]):
         self._wakes_at: float | None = None
 
     def _renew_in_child(self) -> None:
-        """Start empty; what was fetched, and what is left of an iterator, is the parent's."""
+        """Start empty. Fetched items, and the rest of an iterator, stay with the parent."""
         leave_to_parent(self._buffer, self._intake, self._given_back)
         self._executor = None  # its threads are the parent's too
         ended = self._intake.ended or isinstance(self._ask, AskIterator)
@@ -114,7 +114,7 @@ class Replenisher(Generic[T]):
                 raise
 
     def _submit(self, refill: Refill) -> None:
-        """Have a refill run as soon as possible; raises what the executor raises, and then the refill never begins."""
+        """Run a refill as soon as possible. If the executor raises, so does this call, and the refill never begins."""
         if self._executor is None:
             _run_after(0.0, partial(self._run, refill))
             return
@@ -129,7 +129,7 @@ class Replenisher(Generic[T]):
         self._drop(refill, error or RuntimeError("the executor gave the refill up before it ran"))
 
     def _wake_at(self, due: float, now: float) -> None:
-        """Replenish at ``due``, unless that is to happen earlier."""
+        """Replenish at ``due``, unless an earlier time is set."""
         with self._state:
             if self._wakes_at is not None and self._wakes_at <= due:
                 return

@@ -63,7 +63,7 @@ class PrefetchSource(Replenisher[T]):
 
     Raises:
         ValueError: not ``capacity > replenish_threshold >= 0``, or another value is out of range.
-        TypeError: the source cannot be asked, or another argument cannot be what it is to be.
+        TypeError: the source has none of the shapes, or another argument has a wrong type.
 
     Example:
         >>> numbers = iter(range(5))
@@ -118,7 +118,7 @@ class PrefetchSource(Replenisher[T]):
         Raises:
             ValueError: ``batch_size`` is negative.
             TypeError: ``batch_size`` is no number of items.
-            BaseException: with ``on_error="raise"``, what the source raised since the last pull; nothing is taken.
+            BaseException: with ``on_error="raise"``, the source's error since the last pull. Nothing is taken.
         """
         if self._reports.error is not None:
             error = self._reports.take_error()
@@ -143,7 +143,7 @@ class PrefetchSource(Replenisher[T]):
         return items
 
     def _with_the_rest(self, items: list[T], n: int) -> list[T]:
-        """Take first what was given back; once closed, also what is held, since no refill lets it in any more."""
+        """Take the returned items first. Once closed, also take held items, because no refill will put them in."""
         with self._state:
             items = [*self._given_back, *items]
             self._given_back.clear()
@@ -257,7 +257,7 @@ class PrefetchSource(Replenisher[T]):
             )
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """Start no more refills and wait for the one that is running; what was fetched can still be taken.
+        """Start no more refills, and wait for the running one. Fetched items can still be taken.
 
         A refill that has not begun never begins; one that reads items as they come ends with the next.
 

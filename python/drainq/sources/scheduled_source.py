@@ -6,7 +6,7 @@
 | a ``DelayedQueue`` | ``try_poll_many`` | ``ack`` | ``nack``: it is delivered again |
 | object, callable, iterator | asking it | | |
 
-What a source returns beyond what it was asked for is held and comes first next time.
+If a source returns more items than it was asked for, the rest is held and comes first next time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Feed:
         """Return up to ``n`` items.
 
         Raises:
-            Exception: whatever the source raises; what it gave before that is held.
+            Exception: the error of the source. Items that it gave before are held.
         """
         if len(self._held) < n:
             if self._batch is None and not self._source_ended:
@@ -77,7 +77,7 @@ class Feed:
         return list(self._held)
 
     def forget(self) -> None:
-        """Hold nothing: in a forked child, what was taken and what is left of an iterator is the parent's."""
+        """Discard the held items. In a forked child, taken items and the rest of an iterator belong to the parent."""
         leave_to_parent(self._held, self._batch)
         self._held, self._batch = deque(), None
         self._source_ended = self._source_ended or isinstance(self._ask, AskIterator)

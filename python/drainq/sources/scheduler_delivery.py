@@ -81,7 +81,7 @@ class Account:
         return SourceCounts(self.moved, self.failed, self.errors, self.feed.held, self.feed.ended)
 
     def renewed(self) -> Account:
-        """Return an empty account of the same source, for a forked child; what is in this one is the parent's."""
+        """Return an empty account of the same source, for a forked child. The items here belong to the parent."""
         self.feed.forget()
         return Account(self.feed)
 
@@ -108,7 +108,7 @@ class ShareDelivery:
         """Deliver one share. Return how many items the target took.
 
         Raises:
-            BaseException: what the target raised, if it is no Exception.
+            BaseException: an error of the target that is no Exception.
         """
         count = len(items)
         given = items.copy() if account.feed.needs_items_afterwards else items

@@ -1,7 +1,7 @@
 //! One line of an access log, read from left to right.
 //!
 //! # Invariants
-//! 1. Each step has one way to go on, decided by the next bytes, so a line is read once and nothing is tried twice.
+//! 1. The next bytes decide each step, so a line is read once, without a second try.
 //!    Where the format allows a user name with spaces, the first `[` decides: a name of one word may hold it, a name of
 //!    several may not.
 //! 2. A line with a prefix is no record, because its fields are shifted: the client is a host or an address without a

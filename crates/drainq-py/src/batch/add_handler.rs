@@ -119,9 +119,9 @@ impl BatchQueue {
     /// Remove the handler of ``type``, after the items that are queued for it were handled.
     ///
     /// Args:
-    ///     type: whose handler.
-    ///     timeout: seconds to wait for these items; None: as long as it takes. The handler goes all the same, and what is
-    ///         still queued is unrouted.
+    ///     type: the type of the handler.
+    ///     timeout: seconds to wait for these items; None: as long as it takes. After them the handler is removed, and
+    ///         the items that are still queued are unrouted.
     /// Returns:
     ///     True, or False if there was none.
     /// Raises:

@@ -1,10 +1,9 @@
 //! The reports of items that are not handled: one warning in the log and one call of `on_drop` for each
 //! reason, at most once a second (`drop_counts.rs` in the core). Every item is in one report.
 //!
-//! A count that is added within a second of a report waits. A thread of its own, the reporter, reports it, unless
-//! something else does before: the next count of the same reason, a flush, or a shutdown. The queue's end only wakes
-//! the reporter: it may be a finaliser, which runs on any thread and under any lock of the user's or of the standard
-//! library's, and a report would wait for the lock of the log's handler, say.
+//! A count that is added within a second of a report waits for the next count of the same reason, a flush, a shutdown,
+//! or a thread, the reporter. The end of the queue may be in a finaliser, which runs on any thread and under any lock,
+//! so it only wakes the reporter: a report could wait for another lock, such as that of the log's handler.
 //!
 //! # Invariants
 //! 1. Each count that the core's `DropCounts` returns is reported once.

@@ -39,9 +39,9 @@ impl BatchQueue {
     /// Wait as ``flush`` does, from a coroutine; a thread of asyncio's executor waits meanwhile.
     ///
     /// Args:
-    ///     timeout: seconds to wait; None: as long as it takes. Where the wait is cancelled, the thread goes on waiting.
+    ///     timeout: seconds to wait; None: as long as it takes. If the wait is cancelled, the thread continues to wait.
     /// Returns:
-    ///     What ``flush`` returns, when awaited.
+    ///     The result of ``flush``, when awaited.
     /// Raises:
     ///     WouldDeadlock: awaited in a handler of this queue.
     #[pyo3(signature = (timeout=None))]

@@ -42,12 +42,12 @@ impl Handler {
         self.on_close.is_some()
     }
 
-    /// Calls `on_idle`; what it raises is logged.
+    /// Calls `on_idle`, and logs its exception.
     pub fn idle(&self, py: Python<'_>) {
         notify(py, self.on_idle.as_ref(), "on_idle");
     }
 
-    /// Calls `on_close`; what it raises is logged.
+    /// Calls `on_close`, and logs its exception.
     pub fn close(&self, py: Python<'_>) {
         notify(py, self.on_close.as_ref(), "on_close");
     }

@@ -57,7 +57,7 @@ impl Handlers {
         removed
     }
 
-    /// Counts what a handler and the one in whose place it comes want; the latter ends here, last, because its end may
+    /// Counts the idle calls that a handler, and its predecessor, request. Drops the predecessor last, because that may
     /// run Python code.
     fn count_wanting_idle(&self, queue: &BatchQueue<Item>, key: Key, more: bool, less: Option<Registered>) {
         if more {

@@ -1,9 +1,9 @@
 //! The losses of all batch queues of this process, for the test kit: a test fails if a queue lost an item.
 //!
 //! # Invariants
-//! 1. A queue counts once: while it lives by what it says now, and after its end by what it said at its end. The queues
-//!    that live are those of `interpreter_exit.rs`.
-//! 2. The lock is taken with the GIL held, so no fork finds it taken; and for sums alone: no queue is read under it.
+//! 1. A queue counts once: a live queue by its current counters, an ended queue by its last ones. The live queues are
+//!    those of `interpreter_exit.rs`.
+//! 2. The lock is taken with the GIL held, so no fork finds it taken. It guards only sums: no queue is read under it.
 
 use super::interpreter_exit;
 use super::types::item::Item;
@@ -30,7 +30,7 @@ fn add(total: &mut Losses, losses: Losses) {
     total.iter_mut().zip(losses).for_each(|(total, count)| *total += count);
 }
 
-/// Keeps what a queue has lost, at its end. Called by a finaliser: it adds up, and nothing more.
+/// Adds the losses of a queue at its end. A finaliser calls this, so it does nothing else.
 pub fn keep(_py: Python<'_>, queue: &BatchQueue<Item>) {
     let losses = losses_of(queue);
     add(&mut ENDED.lock(), losses);

@@ -99,7 +99,7 @@ impl Routing {
         Item::of(object, key, self.weight_of(object)?)
     }
 
-    /// Returns what an object counts for; `None`, where there is no `len_of`: one item.
+    /// Returns the weight of an object, or `None` for one item if there is no `len_of`.
     pub fn weight_of(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let Some(len_of) = &self.len_of else { return Ok(None) };
         weight(&gil::call(len_of.bind(object.py()), [object])?).map(Some)
@@ -139,7 +139,7 @@ impl Routing {
     }
 }
 
-/// Reads a number that a callable of the user's returned: `None` if it is none, or none from 0 to 2**64 - 1.
+/// Reads a number that a user's callable returned; `None` if it is no number from 0 to 2**64 - 1.
 fn whole_number(answer: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = answer.py();
     match answer.extract::<u64>() {

@@ -104,14 +104,14 @@ impl BatchQueue {
 
 #[pymethods]
 impl BatchQueue {
-    /// Take no more items, hand out what is queued, and end the drain threads.
+    /// Accept no more items, handle the queued ones, and end the drain threads.
     ///
     /// Producers that wait for room are released. A second call waits for the first.
     ///
     /// Args:
-    ///     timeout: seconds to wait; None: the configuration's ``shutdown_timeout``. When
-    ///         they are over, what was not handled is counted as ``abandoned`` and reported,
-    ///         the batch of a handler that hangs included.
+    ///     timeout: seconds to wait; None: the configuration's ``shutdown_timeout``. After them, the
+    ///         items that were not handled, including the batch of a handler that hangs, are counted as
+    ///         ``abandoned`` and reported.
     /// Returns:
     ///     True if everything accepted was handed to a handler, or counted as failed or
     ///     unrouted; False if something was abandoned.

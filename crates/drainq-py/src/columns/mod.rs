@@ -1,7 +1,7 @@
 //! The native work of `drainq.columns`, over plain bytes: access logs to columns, and columns of sketches.
 //!
-//! Python makes Arrow arrays of what is returned here, and hands over the buffers of its own
-//! (`python/drainq/columns`), so nothing here knows Arrow's interfaces.
+//! `python/drainq/columns` passes the buffers of Arrow arrays, and makes Arrow arrays of the results. So nothing here
+//! uses Arrow's interfaces.
 
 mod access_log;
 mod sketches;

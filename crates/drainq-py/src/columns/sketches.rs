@@ -1,7 +1,7 @@
-//! Columns of sketches, over the buffers of Arrow arrays: made of lists of numbers, merged by lists, and asked.
+//! Columns of sketches, over the buffers of Arrow arrays: makes them from lists of numbers, merges lists, and queries.
 //!
-//! A list is what lies between two ends; ends are int32, one more than there are lists. Empty bytes and NaN stand for
-//! what is missing. Ends that do not fit their values are a ValueError.
+//! A list lies between two offsets, which are int32, one more than there are lists. Empty bytes and NaN stand for nulls.
+//! Offsets that do not fit their values are a ValueError.
 
 use super::to_bytes;
 use crate::{core_errors, errors, gil};

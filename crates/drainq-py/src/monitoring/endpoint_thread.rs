@@ -83,7 +83,7 @@ impl Endpoint {
         })
     }
 
-    /// Closes the child's copy of the listening socket, in a forked child: the parent goes on answering.
+    /// Closes a forked child's copy of the listening socket. The parent continues to answer.
     pub fn forget_in_child(&self) {
         let Some(open) = self.open.lock().take() else { return };
         #[cfg(unix)]
@@ -98,7 +98,7 @@ impl Endpoint {
     }
 }
 
-/// The longest sleep, after which the thread looks whether it is to end.
+/// The longest sleep, after which the thread checks whether it must end.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 struct Server {

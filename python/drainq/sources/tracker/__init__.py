@@ -2,9 +2,9 @@
 
 | module | what it holds |
 | --- | --- |
-| ``tracker`` | :class:`ItemTracker`: what a scheduler and its workers say of items |
-| ``store`` | :class:`ItemStore`, what a tracker keeps its states in; the one in memory |
-| ``sql`` | the one in SQLite and PostgreSQL |
+| ``tracker`` | :class:`ItemTracker`: records the states that a scheduler and its workers report |
+| ``store`` | the interface of a tracker's store, and the store in memory |
+| ``sql`` | the store in SQLite or PostgreSQL |
 """
 
 from drainq.sources.tracker.store import ItemState

@@ -50,7 +50,7 @@ class ItemStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what is held open."""
+        """Close the store."""
         ...
 
 
@@ -104,4 +104,4 @@ class MemoryStore:
         return len(old)
 
     def close(self) -> None:
-        """Do nothing: what is in memory goes with the store."""
+        """Do nothing."""

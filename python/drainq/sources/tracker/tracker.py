@@ -1,8 +1,8 @@
 """The item tracker: records whether each item is scheduled, sent, done or failed, and counts items by source.
 
-The scheduler marks what it schedules and sends; the worker marks what is done. The two race: "done" may be marked
-before "sent" is. So "sent" is only written over "scheduled", and what is done stays done until
-the item is scheduled again.
+The scheduler marks the items that it schedules and sends, and the worker marks those that are done. The two race:
+"done" may be marked before "sent". So "sent" is only written over "scheduled", and "done" stays until the item is
+scheduled again.
 
 | state | marked by | written over |
 | --- | --- | --- |
@@ -77,8 +77,8 @@ class ItemTracker:
 
         Args:
             source: the source's name.
-            keys: what the items are known by.
-            state: ``SENT`` changes only what is scheduled or unknown; the others change anything.
+            keys: the texts that identify the items.
+            state: ``SENT`` changes only scheduled and unknown items. The other states change any item.
 
         Raises:
             ValueError: ``state`` is none, or a text cannot be stored.
@@ -120,7 +120,7 @@ class ItemTracker:
         return self._store.purge(self._clock.now() - seconds("older_than", older_than))
 
     def close(self) -> None:
-        """Give back what the tracker holds open."""
+        """Close the tracker's store."""
         self._store.close()
 
 

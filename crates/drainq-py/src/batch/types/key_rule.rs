@@ -1,11 +1,11 @@
 //! The rule for the type of an item: its class, or the value of the queue's dispatch key.
 //!
-//! A dispatch key that is an `operator.itemgetter` or an `operator.attrgetter` of one name is not called: what it would
-//! do is done here, for a third of the time. The answer and the errors are those of the call. A tuple or a dict holds the
-//! name of its type, so that is read without a reference of its own, which halves what the name costs.
+//! An `operator.itemgetter` or `operator.attrgetter` of one name is not called: its work is done here, in a third of the
+//! time, with the same result and errors. A tuple or a dict holds the name of its type, so the name is borrowed, which
+//! halves its cost.
 //!
-//! Source: `itemgetter` and `attrgetter` of CPython's `operator` module: the item is `item[key]`, the attribute
-//! `getattr(item, name)`; a name with a dot, and several names, are left to the call.
+//! Source: `itemgetter` and `attrgetter` of CPython's `operator` module: `item[key]` and `getattr(item, name)`. For
+//! several names, or a name with a dot, the getter is called.
 
 use crate::errors::ErrorClass;
 use crate::gil;
@@ -105,7 +105,7 @@ impl KeyRule {
         }
     }
 
-    /// Shows the garbage collector what is held.
+    /// Shows the garbage collector the held objects.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Self::Class => Ok(()),

@@ -41,14 +41,14 @@ use state::{Guarded, after_take};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A FIFO queue that refuses what it already holds; threads share it.
+/// A FIFO queue that refuses an item that it already holds. Threads share it.
 ///
 /// A duplicate is refused and the waiting item keeps its place, so a source that is asked again
 /// and again can neither fill the queue with copies nor push an item back to the end of the line.
 ///
 /// Args:
 ///     capacity: most items to hold; ``None`` is unbounded.
-///     key: maps an item to what it is known by, such as ``lambda row: row["id"]``; ``None``: itself.
+///     key: maps an item to its identity, such as ``lambda row: row["id"]``; ``None``: itself.
 ///     in_flight: what becomes of a taken item's key. ``"forget"``: an equal item may enter at
 ///         once. ``"ack"``: it stays known until ``done``. ``"ttl"``: it stays known for ``ttl`` seconds.
 ///     ttl: seconds; with ``"ack"`` how long a key stays known after its ``done``.
