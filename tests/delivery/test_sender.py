@@ -300,6 +300,40 @@ def test_as_a_handler_of_any_queue_it_raises_its_own_errors_and_is_released_once
     assert closed == [1]
 
 
+def test_each_thread_calls_the_sink():
+    table, both = Table(), threading.Barrier(2)
+    table.send = lambda items: both.wait(PATIENCE) * 0 or None
+    with sender(table, threads=2) as out:
+        assert out.produce(1) and out.produce(2) and out.flush()
+        assert counts(out) == (2, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("end", [Sender.close, Sender._give_up])
+def test_once_close_gives_up_or_is_over_no_kept_message_is_started(end, delayed, clock):
+    table = Table()
+    out = sender(table, delayed=delayed)
+    table.down = Unavailable("away")
+    out(["a"])
+    table.down = None
+    clock.advance(3600)
+    end(out)
+    out.on_idle()
+    assert table.rows == [] and out.close() and out.flush()
+
+
+def test_a_kept_item_that_is_sent_ends_the_stop(delayed, clock):
+    table = Table()
+    table.failure_of = lambda error: Failure.CANNOT_PASS
+    table.down = LookupError("no such table")
+    out = sender(table, delayed=delayed)
+    out(["a"])
+    with pytest.raises(DeliveryStopped):
+        out.produce("b")
+    table.down = None
+    clock.advance(3600)
+    assert out.flush() and out.produce("b") and out.close() and table.rows == ["a", "b"]
+
+
 def test_back_pressure_holds_producers_while_the_other_side_is_away():
     table = Table()
     table.down = Unavailable("away")

@@ -65,12 +65,15 @@ def test_what_the_sink_refuses_is_kept_and_handed_on_with_what_comes():
 
 
 def test_what_cannot_be_handed_on_at_close_is_lost_and_said_so():
+    calls = []
+
     def sink(items):
+        calls.append(items)
         raise OSError("down")
 
     totals = counting(sink)
     totals([("a", 1), ("a", 2)])
-    assert not totals.close() and not totals.close()
+    assert not totals.close() and not totals.close() and totals.flush() is False and len(calls) == 1
     assert (totals.stats().sent, totals.stats().lost) == (0, 2)
 
 

@@ -20,6 +20,7 @@ from drainq.export import MetricPoint, OtlpMetricsExporter
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeclaredMetrics, Metric, MetricsAggregator, MetricsPersister, TopN, Value
 from tests.delivery.helpers import agree, counts
+from tests.patience import Call, eventually
 
 PATIENCE = 60.0
 
@@ -74,13 +75,15 @@ def test_items_that_are_too_old_are_refused_and_counted():
         totals(print, expire_after=1.0)
 
 
-def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts():
-    go, entered, done = threading.Event(), threading.Event(), threading.Event()
+@pytest.mark.parametrize(("error", "at_last"), [(None, (2, 0, 0, 1, 0)), (OSError("down"), (0, 0, 0, 3, 0))])
+def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts(error, at_last):
+    go, entered = threading.Event(), threading.Event()
 
     def sink(items):
         entered.set()
         assert go.wait(PATIENCE)
-        done.set()
+        if error is not None:
+            raise error
 
     worker = totals(sink)
     worker.produce_many([("a", 1), ("b", 1)])
@@ -90,9 +93,8 @@ def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts():
     assert worker.close(0.1) is False
     assert counts(worker) == (0, 0, 0, 3, 0)
     go.set()
-    assert done.wait(PATIENCE)
-    while counts(worker) != (2, 0, 0, 1, 0):
-        assert agree(worker).lost in (1, 3)
+    worker.flush(PATIENCE)  # waits for the sink
+    assert counts(worker) == at_last
 
 
 def test_what_comes_while_the_sink_fails_is_merged_behind_what_is_put_back():
@@ -109,6 +111,23 @@ def test_what_comes_while_the_sink_fails_is_merged_behind_what_is_put_back():
     assert worker.flush() is False and agree(worker).pending == 3
     assert worker.flush() and sent == [("a", 11), ("b", 1)]
     assert counts(worker) == (3, 0, 0, 0, 0) and worker.stats().retried == 2
+
+
+def test_a_sink_may_flush_its_own_worker_and_an_interrupt_passes_and_loses_nothing():
+    sent, errors = [], [KeyboardInterrupt()]
+
+    def sink(items):
+        assert worker.flush()
+        if errors:
+            raise errors.pop()
+        sent.extend(items)
+
+    worker = totals(sink)
+    worker([("a", 1)])
+    with pytest.raises(KeyboardInterrupt):
+        worker.flush()
+    assert counts(worker) == (0, 0, 0, 0, 1)
+    assert worker.close() and sent == [("a", 1)] and counts(worker) == (1, 0, 0, 0, 0)
 
 
 def test_a_merge_that_calls_its_own_worker_is_refused_and_not_hung():
@@ -232,6 +251,20 @@ def test_a_worker_leaves_a_shared_queue_that_goes_on(shared):
     assert sent == [("a", 3), ("b", 1)] and numbers == [6] and shared.running
     assert [counts(worker)[0] for worker in (first, other, again)] == [2, 3, 1]
     assert other.stats().per_type == {int: 3}
+
+
+def test_a_worker_that_leaves_a_shared_queue_waits_for_what_it_accepted(shared):
+    entered, over = threading.Event(), threading.Event()
+    shared.add_handler(str, lambda batch: (entered.set(), over.wait(PATIENCE)))
+    shared.produce("text")
+    assert entered.wait(PATIENCE)
+    worker = Leaves(shared, int)
+    assert worker.produce(("a", 1))
+    closes = Call(worker.close)
+    eventually(lambda: not worker.produce(("a", 2)))  # it has begun to close
+    accepted = worker.stats().accepted
+    over.set()
+    assert closes.result() is True and counts(worker) == (accepted, 0, 0, 0, 0)
 
 
 def test_what_reaches_a_shared_queue_after_its_worker_left_has_no_handler(shared):

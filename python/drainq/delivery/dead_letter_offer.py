@@ -18,24 +18,21 @@ class DelayedQueueLike(Protocol):
     def try_poll(self) -> Any: ...
 
 
-def offer_all(
-    delayed: DelayedQueueLike, messages: Sequence[tuple[str, Any]], due: Any, *, can_update: bool = False
-) -> None:
-    """Offer messages, in one transaction if the queue supports it.
+def offer_all(delayed: DelayedQueueLike, messages: Sequence[tuple[str, Any]], due: Any) -> None:
+    """Offer messages, in one transaction if the queue supports it. A message replaces one with the same key.
 
     Args:
         delayed: the queue.
         messages: key and payload of each.
         due: when they are due.
-        can_update: whether a message replaces one with the same key; if False, it is skipped instead.
     """
     room = sys.modules.get("drainq.delayed.message")  # loaded, if this is one of drainq's delayed queues
     offer_batch = getattr(delayed, "offer_batch", None)
     if room is not None and offer_batch is not None:
-        offer_batch([room.ScheduledMessage(key, payload, due, can_update) for key, payload in messages])
+        offer_batch([room.ScheduledMessage(key, payload, due) for key, payload in messages])
         return
     for key, payload in messages:
-        (delayed.offer_or_update if can_update else delayed.offer_if_not_exists)(key, payload, due)
+        delayed.offer_or_update(key, payload, due)
 
 
 def check_delayed(delayed: Any) -> None:

@@ -343,7 +343,7 @@ class DeadLetters:
         changed = [(f"{message}/older", {**payload, "items": moved, "older": True})]
         if left:
             changed.append((message, {**payload, "items": left}))
-        offer_all(self._delayed, changed, due, can_update=True)
+        offer_all(self._delayed, changed, due)
         if not left:
             self._delayed.drop_message(message)
 

@@ -116,7 +116,7 @@ class Sender(Worker):
             self._resender.now()
 
     def _flush_held(self, deadline: float | None) -> bool:
-        return self._resender is None or self._closed or self._resender.flush(deadline)
+        return self._resender is None or self._resender.flush(deadline)
 
     def _stopped_by(self) -> Exception | None:
         return self._delivery.stopped

@@ -43,7 +43,7 @@ class ItemTypes:
         if kind in self._unrouted:
             return
         owner = self._owner_of(kind)
-        if owner is not None and owner is not worker:
+        if owner is not None:
             raise ValueError(
                 f"items of type {kind.__name__} on this queue belong to another {type(owner).__name__}: give each "
                 "worker of a shared queue a class of items of its own, or a queue of its own"

@@ -52,7 +52,7 @@ class Parking:
         if self._queue is None:
             raise ValueError("'park' needs delayed=, a function that opens a DelayedQueue; got delayed=None")
         key = f"row/{hashlib.sha256(repr(row).encode()).hexdigest()}"
-        offer_all(self._queue.get(), [(key, {"row": pack(row), "error": error})], time.time(), can_update=True)
+        offer_all(self._queue.get(), [(key, {"row": pack(row), "error": error})], time.time())
 
     def close(self) -> None:
         """Close the queue if it was opened."""

@@ -185,7 +185,7 @@ class Buffered(Holder):
 
     def _flush_held(self, deadline: float | None) -> bool:
         done = super()._flush_held(deadline)
-        return (self._resender is None or self._closed or self._resender.flush(deadline)) and done
+        return (self._resender is None or self._resender.flush(deadline)) and done
 
     def _give_up(self) -> None:
         if self._resender is not None:
