@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
-from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
+from drainq.delivery.dead_letters import RESEND_DELAY, RESEND_INTERVAL
+from drainq.delivery.worker import CHECK_AGAIN
+from drainq.export import KafkaExporter, OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
+from drainq.export.otlp import REQUEST_BYTES
+from drainq.export.remote.client import PAUSE, TRIES
+from drainq.export.remote.wire import LARGEST
+from drainq.sql.connect import CONNECT_TIMEOUT, LOCK_TIMEOUT
+from drainq.workers import BatchWriter, DeclaredMetrics, MetricsAggregator, MetricsPersister, TopN
+from drainq.workers.declared import CLEAR_EVERY
 
 
 def first(item):
@@ -93,3 +103,52 @@ def test_a_batch_is_refused_whose_key_or_score_has_not_been_computed(make, name)
         worker([(1, "a"), (1, "b")])
     assert (worker.stats().refused, worker.stats().pending) == (2, 0)
     assert worker.close(60) is False
+
+
+async def later(*_):
+    raise AssertionError("nobody waits for this")
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [(aggregator, "key"), (aggregator, "merge"), (aggregator, "sink"), (top, "score"), (top, "group"), (top, "sink")],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_an_answer_that_had_to_be_awaited_is_no_answer(make, option):
+    worker = make(**{option: lambda *of: later(*of)})
+    try:
+        worker([("a", 1), ("a", 2)])
+    except TypeError:
+        assert option != "sink"
+    assert worker.flush() is False and worker.stats().sent == 0
+
+
+DEFAULTS = {
+    MetricsAggregator: {"flush_interval": 0.5},
+    TopN: {"flush_interval": None},
+    BatchWriter: {"threads": 1, "retry_for": 60.0},
+    MetricsPersister: {"flush_interval": 5.0, "max_rows": 200_000, "retry_for": 60.0},
+    DeclaredMetrics: {"flush_interval": 5.0, "max_rows": 200_000, "retry_for": 60.0, "create": True},
+    OtlpMetricsExporter: {"timeout": 10.0, "retry_for": 60.0},
+    SkyWalkingMetricsExporter: {
+        "timeout": 10.0,
+        "retry_for": 60.0,
+        "bucket": "minute",
+        "time_zone": "UTC",
+        "ask_every": 30.0,
+    },
+    KafkaExporter: {"retry_for": 60.0},
+    RemoteClient: {"timeout": 10.0, "retry_for": 60.0, "window": 10, "batch_size": 1000},
+    RemoteServer: {"most_streams": 256},
+}
+
+
+def test_an_option_that_is_not_given_has_the_value_that_the_documents_name():
+    """Each option but these is off: None, False, or a weight of 1."""
+    for kind, named in DEFAULTS.items():
+        options = inspect.signature(kind).parameters.values()
+        found = {option.name: option.default for option in options if option.default is not option.empty}
+        assert {name: found.pop(name) for name in named} == named, kind
+        assert all(value in (None, False) for value in found.values() if value != 1.0), kind
+    assert (CHECK_AGAIN, RESEND_DELAY, RESEND_INTERVAL, REQUEST_BYTES, LARGEST) == (5.0, 60.0, 5.0, 2**22, 2**22)
+    assert (LOCK_TIMEOUT, CONNECT_TIMEOUT, CLEAR_EVERY, TRIES, PAUSE) == (60.0, 10.0, 60.0, 2, 5.0)

@@ -65,6 +65,21 @@ def test_that_holds_for_a_merge_that_changes_what_it_is_given_and_what_that_hold
     assert sent == [item("a", 1)] and counts(worker) == (1, 3, 0, 0, 0)
 
 
+def test_a_tuple_is_restored_with_the_list_that_the_merge_changed_and_one_that_has_no_copy_is_merged():
+    def merge(a, b):
+        a[1].append(b[1][0] + 0)
+        return a
+
+    sent, lock = [], threading.Lock()
+    worker = MetricsAggregator(key=lambda item: item[0], merge=merge, sink=sent.extend, flush_interval=None)
+    worker([("a", [1]), ("b", [lock])])
+    with pytest.raises(TypeError):
+        worker([("a", [2]), ("a", ["x"])])
+    worker([("b", [3])])
+    worker.close()
+    assert sent == [("a", [1]), ("b", [lock, 3])]
+
+
 def test_items_that_are_too_old_are_refused_and_counted():
     clock, sent = ManualClock(1_000.0), []
     worker = totals(sent.extend, time=lambda item: item[2], expire_after=100.0, clock=clock)
@@ -88,6 +103,7 @@ def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts(er
     worker = totals(sink)
     worker.produce_many([("a", 1), ("b", 1)])
     assert worker.flush(0.05) is False and entered.wait(PATIENCE)
+    assert worker.flush(0) is False  # nothing is held, and the sink has not answered
     worker([("c", 1)])  # draining does not wait for the sink
     assert agree(worker).pending == 3
     assert worker.close(0.1) is False
@@ -98,7 +114,7 @@ def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts(er
 
 
 def test_what_comes_while_the_sink_fails_is_merged_behind_what_is_put_back():
-    sent, come = [], [("a", 10)]
+    sent, come = [], [("a", "new")]
 
     def sink(items):
         if come:
@@ -107,9 +123,9 @@ def test_what_comes_while_the_sink_fails_is_merged_behind_what_is_put_back():
         sent.extend(items)
 
     worker = totals(sink)
-    worker([("a", 1), ("b", 1)])
+    worker([("a", "old"), ("b", "old")])
     assert worker.flush() is False and agree(worker).pending == 3
-    assert worker.flush() and sent == [("a", 11), ("b", 1)]
+    assert worker.flush() and sent == [("a", "oldnew"), ("b", "old")]
     assert counts(worker) == (3, 0, 0, 0, 0) and worker.stats().retried == 2
 
 

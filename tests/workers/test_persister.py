@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 
 import pytest
 
+from drainq.delayed import DelayedQueue
+from drainq.delivery import Unavailable
 from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import MetricsPersister
+from tests.patience import PATIENCE, Call, eventually
 
 COLUMNS = ["page", "requests", "peak", "low"]
 MERGE = {"requests": "sum", "peak": "max", "low": "min"}
@@ -49,6 +53,27 @@ def test_writes_when_the_interval_is_over(url, rows):
     assert pages.close()
 
 
+def test_rows_are_merged_and_then_written_when_there_are_more_than_it_may_hold(url, rows):
+    pages = persister(url, flush_interval=None, max_rows=2)
+    pages([("a", 1, 1, 1), ("b", 1, 1, 1)])
+    pages([("a", 1, 1, 1)])
+    assert rows(url) == []
+    pages([("c", 1, 1, 1)])
+    assert [row[:2] for row in rows(url)] == [("a", 2), ("b", 1), ("c", 1)]
+    assert pages.close() and pages.stats().sent == 4
+
+
+def test_a_handler_that_is_held_up_because_the_worker_is_full_and_stopped_ends_with_close(url):
+    pages = persister(url, flush_interval=None, max_rows=1)
+    with Database(url) as database:
+        database.execute("DROP TABLE t")
+    taking = Call(lambda: pages([("a", 1, 1, 1), ("b", 1, 1, 1)]))
+    eventually(lambda: pages.stats().retried)
+    assert not taking.done() and pages.close(0.1) is False
+    taking.result()
+    assert pages.stats().lost == 2
+
+
 def test_each_interval_that_is_over_at_a_batch_has_the_rows_written_aside(url, rows):
     clock, taken = ManualClock(), 0
     pages = persister(url, flush_interval=5.0, clock=clock)
@@ -68,12 +93,57 @@ def test_what_is_no_number_of_rows_is_refused(url, most):
         persister(url, max_rows=most)
 
 
-def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows):
+def test_what_a_stop_leaves_after_close_is_lost_and_sent_no_more(url):
+    entered, go, calls = threading.Event(), threading.Event(), []
+
+    def send(items, upsert=None):
+        calls.append(items)
+        entered.set()
+        assert go.wait(PATIENCE)
+        raise DatabaseError("no right to write")
+
+    pages = persister(url, flush_interval=None)
+    pages._table_sink.send = send
+    pages([("a", 1, 1, 1)])
+    flushed = Call(pages.flush)
+    assert entered.wait(PATIENCE) and pages.close(0.2) is False and pages.stats().lost == 1
+    go.set()
+    assert flushed.result() is False
+    pages.flush()
+    assert len(calls) == 1 and (pages.stats().lost, pages.stats().pending) == (1, 0)
+
+
+def test_a_flush_waits_for_the_rows_of_the_delayed_queue_and_these_end_a_stop(url, rows):
+    clock, errors = ManualClock(), [DatabaseError("no right to write"), Unavailable("away")]
+    with DelayedQueue.open("memory:", "letters", clock=clock) as delayed:
+        pages = persister(url, flush_interval=None, delayed=delayed, retry_for=0)
+        send = pages._table_sink.send
+        pages._table_sink.send = lambda *of: (_ for _ in ()).throw(errors.pop()) if errors else send(*of)
+        pages([("a", 1, 1, 1)])
+        assert pages.flush() and pages.stats().dead_lettered == 1
+        clock.advance(3600)
+        pages([("b", 1, 1, 1)])
+        assert pages.flush() is False and pages.stats().pending == 1  # stopped, and then the letter was written
+        assert rows(url) == [("a", 1, 1, 1)] and pages.produce(("b", 1, 1, 1))
+        assert pages.close() and [row[:2] for row in rows(url)] == [("a", 1), ("b", 2)]
+
+
+def test_rows_that_could_not_be_made_ready_are_written_by_the_next_flush(url, rows):
+    pages = persister(url, flush_interval=None)
+    pages([("a", 1, 1, 1)])
+    assert pages.flush()
+    pages([("a", 1, 1, 1)])
+    to_send, pages._to_send = pages._to_send, lambda taken: setattr(pages, "_to_send", to_send) or 1 / 0
+    assert pages.flush() is False and pages.flush() is True
+    assert pages.close() and rows(url) == [("a", 2, 1, 1)] and pages.stats().sent == 2
+
+
+def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows, caplog):
     pages = persister(url, flush_interval=None)
     pages([("a", 1, 1, 1)])
     with Database(url) as database:
         database.execute("ALTER TABLE t RENAME TO gone")
-        assert not pages.flush()
+        assert not pages.flush() and "1 items are not written yet, and are kept: " in caplog.text
         database.execute("ALTER TABLE gone RENAME TO t")
     pages([("a", 2, 2, 2)])
     assert pages.close()
