@@ -7,14 +7,16 @@ steps. So a cancel meets each wake-up before it, in the same step, and after it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, Full
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SubQueue, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SetQueue, SubQueue, ThreadPolicy
 from drainq.delayed import AsyncDelayedQueue, DelayedQueue, ScheduledMessage
 from drainq.testing import ManualClock
 from tests.sources.by_hand import HandExecutor, Stock
@@ -122,14 +124,15 @@ class Taking(Delayed):
 
 
 class Get(Case):
-    """A getter of a multi-queue; its act is a put."""
+    """A getter of a multi-queue or a set queue; its act is a put."""
 
-    def __init__(self, call):
-        self.call, self.queue, self.acted = call, MultiQueue(), False
-        self.sub = self.queue.add_sub_queue("s")
+    def __init__(self, call, kind=MultiQueue):
+        self.call, self.queue, self.acted = call, kind(), False
+        self.sub = self.queue.add_sub_queue("s") if kind is MultiQueue else self.queue
 
     async def run(self):
-        return await self.call(self.queue)
+        with contextlib.suppress(Empty):
+            return await self.call(self.queue)
 
     def act(self):
         if not self.acted:
@@ -142,12 +145,12 @@ class Get(Case):
 
 
 class GetAll(Get):
-    def __init__(self):
-        super().__init__(None)
+    def __init__(self, kind=MultiQueue):
+        super().__init__(None, kind)
         self.taken = []
 
     async def run(self):
-        async for item in self.queue:
+        async for item in self.queue.stream_async():
             self.taken.append(item)
 
     def books(self, answer):
@@ -155,16 +158,17 @@ class GetAll(Get):
 
 
 class Put(Case):
-    """A putter in front of a full sub-queue; its act is a get."""
+    """A putter in front of a full queue; its act is a get."""
 
-    def __init__(self):
-        self.queue, self.gotten = MultiQueue(), []
-        self.sub = self.queue.add_sub_queue("s", capacity=1)
+    def __init__(self, kind=MultiQueue, timeout=None):
+        self.queue, self.gotten, self.timeout = MultiQueue() if kind is MultiQueue else kind(1), [], timeout
+        self.sub = self.queue.add_sub_queue("s", capacity=1) if kind is MultiQueue else self.queue
         self.sub.put("a")
 
     async def run(self):
-        await self.sub.put_async("b")
-        return True
+        with contextlib.suppress(Full):
+            await self.sub.put_async("b", self.timeout)
+            return True
 
     def act(self):
         self.gotten += [] if self.gotten else self.queue.get_many(1, timeout=0)
@@ -244,8 +248,14 @@ CASES = {
     "get_async": lambda: Get(lambda queue: queue.get_async()),
     "get_item_async": lambda: Get(item),
     "get_many_async": lambda: Get(lambda queue: queue.get_many_async(2)),
-    "async for of a multi-queue": GetAll,
+    "get_many_async of two": lambda: Get(lambda queue: queue.get_many_async(2, min_items=2, timeout=60)),
+    "stream_async": GetAll,
     "put_async": Put,
+    "put_async with a timeout": lambda: Put(timeout=60),
+    "get_async of a set queue": lambda: Get(lambda queue: queue.get_async(timeout=60), SetQueue),
+    "get_many_async of a set queue": lambda: Get(lambda queue: queue.get_many_async(2, min_items=2), SetQueue),
+    "stream_async of a set queue": lambda: GetAll(SetQueue),
+    "put_async of a set queue": lambda: Put(SetQueue),
     "produce_async": lambda: Produce(lambda queue: queue.produce_async("late")),
     "offer_async": lambda: Produce(lambda queue: queue.offer_async("late", 60)),
     "flush_async": lambda: Waiting(lambda queue: queue.flush_async(30)),
@@ -255,7 +265,9 @@ CASES = {
 
 
 def test_the_table_names_every_coroutine():
-    named = {name for cls in (BatchQueue, MultiQueue, SubQueue) for name in dir(cls) if name.endswith("_async")}
+    named = {
+        name for cls in (BatchQueue, MultiQueue, SetQueue, SubQueue) for name in dir(cls) if name.endswith("_async")
+    }
     named |= {name for name, call in vars(AsyncDelayedQueue).items() if inspect.iscoroutinefunction(call)}
     assert {name for name in named if not name.startswith("_")} - set(CASES) == set()
 

@@ -115,7 +115,7 @@ def bulk(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
         def work() -> None:
             for batch in batches:
                 waiting.put_many(batch)
-            while waiting.get_many(1000):
+            while waiting.get_many(1000, min_items=0):
                 pass
 
         return processor_seconds(work) / len(items)

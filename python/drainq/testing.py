@@ -126,7 +126,7 @@ def drain_now(queue: Any, *, timeout: Seconds = 30.0) -> list[Any] | None:
             envelope.ack()
         return payloads
     if hasattr(queue, "get_many") and hasattr(queue, "qsize"):
-        return list(queue.get_many(queue.qsize()))
+        return list(queue.get_many(queue.qsize(), min_items=0))
     raise TypeError(f"queue must be a queue, a worker or an exporter of drainq's, got {queue!r}")
 
 

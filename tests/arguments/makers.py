@@ -78,7 +78,8 @@ def with_message(method: str) -> Callable[..., Any]:
 
 def with_sub_queue(method: str, *arguments: Any) -> Callable[..., Any]:
     def call(**named: Any) -> Any:
-        return getattr(MultiQueue().add_sub_queue("a"), method)(*arguments, **named)
+        result = getattr(MultiQueue().add_sub_queue("a"), method)(*arguments, **named)
+        return asyncio.run(until(result)) if method.endswith("_async") else result
 
     return call
 
@@ -101,7 +102,8 @@ def with_set_queue(method: str, *arguments: Any) -> Callable[..., Any]:
     def call(**named: Any) -> Any:
         queue: SetQueue[Any] = SetQueue()
         queue.put(1)
-        return getattr(queue, method)(*arguments, **named)
+        result = getattr(queue, method)(*arguments, **named)
+        return asyncio.run(until(result)) if method.endswith("_async") else result
 
     return call
 

@@ -121,7 +121,7 @@ def test_async_for_ends_at_shutdown_with_everything_got(queue):
         return await task
 
     async def collect():
-        return [item async for item in queue]
+        return [item async for item in queue.stream_async()]
 
     sub = queue.add_sub_queue("a")
     assert asyncio.run(main()) == [0, 1, 2]
@@ -235,7 +235,7 @@ def test_tasks_of_two_loops_and_threads_share_one_queue_exactly(queue):
     count = 500
 
     async def consume():
-        return [item async for item in queue]
+        return [item async for item in queue.stream_async()]
 
     async def produce(base):
         for item in range(count):

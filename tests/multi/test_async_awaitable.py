@@ -44,7 +44,7 @@ WAITS = {
     "get_async": lambda queue: queue.get_async(),
     "get_item_async": lambda queue: queue.get_item_async(),
     "get_many_async": lambda queue: queue.get_many_async(2),
-    "async for": lambda queue: queue.__anext__(),
+    "async for": lambda queue: anext(queue.stream_async()),
     "put_async": lambda queue: queue["full"].put_async("y"),
 }
 
@@ -109,7 +109,7 @@ def test_one_that_was_begun_closed_or_thrown_into_does_not_warn(queue, recwarn):
         sub.put_async(1).throw(KeyError)
     asyncio.run(_await(sub.put_async(1)))
     assert asyncio.run(_await(queue.get_async())) == 1
-    anext(queue).close()
+    anext(queue.stream_async()).close()
     gc.collect()
     assert [str(warning.message) for warning in recwarn] == []
 
@@ -128,7 +128,7 @@ CALLS = {
     "get_item_async": lambda queue, sub: queue.get_item_async(),
     "get_many_async": lambda queue, sub: queue.get_many_async(2),
     "put_async": lambda queue, sub: sub.put_async("new"),
-    "anext": lambda queue, sub: anext(queue),
+    "anext": lambda queue, sub: anext(queue.stream_async()),
 }
 
 
@@ -172,7 +172,7 @@ def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends)
 def test_a_step_of_a_for_loop_that_is_dropped_does_not_warn(queue, recwarn):
     gc.collect()  # of other tests, which may warn when they are collected
     recwarn.clear()
-    anext(queue)
+    anext(queue.stream_async())
     gc.collect()
     assert [str(warning.message) for warning in recwarn] == []
     for call in ("get_item_async", "get_many_async"):

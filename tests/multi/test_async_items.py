@@ -76,6 +76,6 @@ def test_a_selection_of_the_users_is_asked():
         queue.add_sub_queue("a", 0).put_many([1, 2])
         queue.add_sub_queue("b", 1).put(3)
         assert await queue.get_item_async() == ("b", 3)
-        assert await queue.get_many_async(5) == [1]
+        assert await queue.get_many_async(5) == [1, 2]
 
     asyncio.run(main())

@@ -100,7 +100,8 @@ ONE = {
     "get_async": lambda queue: asyncio.run(queue.get_async()),
     "get_item_async": lambda queue: asyncio.run(queue.get_item_async())[1],
     "get_many_async": lambda queue: asyncio.run(queue.get_many_async(1))[0],
-    "async for": lambda queue: asyncio.run(queue.__anext__()),
+    "stream_async": lambda queue: asyncio.run(anext(queue.stream_async())),
+    "stream": lambda queue: next(queue.stream()),
 }
 
 
@@ -108,7 +109,7 @@ ONE = {
 def test_items_of_a_disabled_sub_queue_can_be_got_once_it_is_enabled(queue, call):
     queue["a"].disable()
     queue.shutdown()
-    with pytest.raises((ShutDown, StopAsyncIteration)):
+    with pytest.raises((ShutDown, StopIteration, StopAsyncIteration)):
         call(queue)
     queue["a"].enable()
     assert call(queue) == 1

@@ -82,7 +82,7 @@ class Storm:
         got = []
 
         async def one():
-            async for item in self.queue:
+            async for item in self.queue.stream_async():
                 got.append(item)
 
         await asyncio.gather(*(one() for _ in range(3)))

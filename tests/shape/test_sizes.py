@@ -26,13 +26,14 @@ CORE, BINDING, PACKAGE = "crates/drainq-core/src", "crates/drainq-py/src", "pyth
 CEILINGS = {
     "core: batch queue": (3_945, [CORE]),
     "core: multi-queue": (1_460, [f"{CORE}/multi"]),
-    "set queue": (1_070, [f"{CORE}/sources", f"{BINDING}/sources"]),
+    "set queue": (1_275, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_120, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
-    "binding: base": (1_000, [BINDING]),
+    "binding: base": (1_035, [BINDING]),
     "binding: batch queue": (3_200, [f"{BINDING}/batch"]),
     "batch queue's settings": (320, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
-    "binding: multi-queue": (1_470, [f"{BINDING}/multi"]),
+    "binding: multi-queue": (1_065, [f"{BINDING}/multi"]),
+    "binding: waiting": (480, [f"{BINDING}/waiting"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_748, [f"{PACKAGE}/sources"]),
     "sql": (1_030, [f"{PACKAGE}/sql"]),
@@ -42,7 +43,7 @@ CEILINGS = {
     "exporters": (1_960, [f"{PACKAGE}/export"]),
     "Spark": (1_927, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_047, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_077, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

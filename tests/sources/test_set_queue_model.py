@@ -93,7 +93,7 @@ def test_every_answer_is_the_models(seed, capacity, in_flight, ttl):
                 assert nowait(queue.Empty, real.get_nowait) == (model.take(1) or [None])[0]
             case 5:
                 n = chance.randrange(4)
-                assert real.get_many(n) == model.take(n)
+                assert real.get_many(n, min_items=0) == model.take(n)
             case 6 if in_flight != "ttl":
                 assert real.done(some) == model.done(some)
             case 7:
@@ -202,10 +202,15 @@ def test_after_the_shutdown_gets_go_on_until_it_is_empty_and_puts_do_not():
         waiting.put_many(list("de"))
     assert caught.value.accepted == 0
     assert waiting.get() == "a" and waiting.get_many(1) == ["b"] and waiting.get_nowait() == "c"
-    for call in (waiting.get, waiting.get_nowait):
+    for call in (
+        waiting.get,
+        waiting.get_nowait,
+        lambda: waiting.get_many(1),
+        lambda: waiting.get_many(1, min_items=0),
+    ):
         with pytest.raises(ShutDown):
             call()
-    assert waiting.get_many(1) == []
+    assert waiting.get_many(0) == []
     stats = waiting.stats()
     assert (stats.put, stats.got, stats.duplicates) == (3, 3, 0)
 

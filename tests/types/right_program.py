@@ -107,6 +107,6 @@ unique: SetQueue[str] = SetQueue(3)
 
 async def gets() -> str:
     await multi["a"].put_async("x")
-    async for item in multi:
+    async for item in multi.stream_async():
         return item
     return await multi.get_async()

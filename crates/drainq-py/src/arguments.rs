@@ -205,3 +205,31 @@ pub fn hashable(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         answer => answer.map(drop),
     }
 }
+
+/// The core's number for no capacity.
+const UNBOUNDED: usize = usize::MAX;
+
+/// Reads a capacity in items; None is unbounded.
+pub fn capacity_in_items(capacity: Option<i64>) -> PyResult<usize> {
+    match capacity {
+        None => Ok(UNBOUNDED),
+        Some(items) if items < 1 => {
+            Err(errors::bad_value(format!("capacity must be at least 1 item, or None for no limit, got {items}")))
+        }
+        Some(items) => Ok(usize::try_from(items).unwrap_or(UNBOUNDED)),
+    }
+}
+
+/// Returns a capacity as Python shows it: the inverse of [`capacity_in_items`].
+pub fn capacity_out(capacity: usize) -> Option<usize> {
+    (capacity != UNBOUNDED).then_some(capacity)
+}
+
+/// Reads how many items a bulk get takes, at most and at least. An `n` of 0 or less takes none.
+pub fn amounts(n: i64, min_items: i64) -> PyResult<(usize, usize)> {
+    let most = usize::try_from(n).unwrap_or(0);
+    match usize::try_from(min_items) {
+        Ok(least) if least <= most.max(1) => Ok((most, least.min(most))),
+        _ => Err(errors::bad_value(format!("min_items must be 0 to n ({n}) items, got {min_items}"))),
+    }
+}

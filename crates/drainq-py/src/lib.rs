@@ -52,6 +52,7 @@ mod sketch;
 mod sources;
 mod statistics;
 mod thread;
+mod waiting;
 
 use pyo3::prelude::*;
 
@@ -81,18 +82,20 @@ mod _native {
         withdraw_samples,
     };
     #[pymodule_export]
-    use crate::multi::{MultiQueue, QueueAwaitable, SubQueue};
+    use crate::multi::{MultiQueue, SubQueue};
     #[pymodule_export]
     use crate::sketch::{DDSketch, ExponentialHistogram};
     #[pymodule_export]
     use crate::sources::SetQueue;
+    #[pymodule_export]
+    use crate::waiting::awaitable::QueueAwaitable;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::interpreter::check_is_first(module.py())?;
         crate::gil::learn_how_to_count(module.py());
         crate::errors::look_up(module.py())?;
-        crate::multi::look_up(module.py())?;
+        crate::waiting::blocking::look_up(module.py())?;
         crate::fork::install_hook(module.py())?;
         crate::batch::produce::raw_method::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)

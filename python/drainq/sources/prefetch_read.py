@@ -124,7 +124,7 @@ class Intake(Generic[T]):
 
     def let_in(self, n: int) -> int:
         """Move up to ``n`` held items into the buffer; return how many were held of them."""
-        items = self._held.get_many(n)
+        items = self._held.get_many(n, min_items=0)
         self._put(self._buffer, items)
         return len(items)
 

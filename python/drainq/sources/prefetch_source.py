@@ -126,13 +126,13 @@ class PrefetchSource(Replenisher[T]):
                 raise error
         if type(batch_size) is not int or not 0 <= batch_size <= sys.maxsize:
             batch_size = number_of_items("batch_size", batch_size)
-        items = self._buffer.get_many(batch_size)
+        items = self._buffer.get_many(batch_size, min_items=0)
         try:
             if self._given_back or self._closed:
                 items = self._with_the_rest(items, batch_size)
             if batch_size and not items:
                 self._intake.hungry = True
-                items = self._buffer.get_many(batch_size)
+                items = self._buffer.get_many(batch_size, min_items=0)
             if self._refill is not None:
                 self._pulled_during_a_refill(items, batch_size)
             elif len(self._buffer) <= self._size.threshold:
@@ -149,7 +149,7 @@ class PrefetchSource(Replenisher[T]):
             self._given_back.clear()
             missing = n - len(items) if self._closed and self._refill is None else 0
         if missing > 0 and self._intake.let_in(missing):
-            items += self._buffer.get_many(missing)
+            items += self._buffer.get_many(missing, min_items=0)
         self._given_back.extend(items[n:])
         return items[:n]
 

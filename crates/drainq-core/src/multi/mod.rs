@@ -43,8 +43,6 @@ mod tests;
 pub mod wait;
 pub mod waiters;
 
-pub use crate::wait::thread::WaitingThread;
-pub use crate::wait::tickets::Wake;
 pub use bulk_get::Gathered;
 pub use put::PutRefusal;
 pub use queue::{MultiQueue, SubQueue};
@@ -53,4 +51,4 @@ pub use shared::MultiShared;
 pub use state::{ShutdownMode, SubQueueSettings};
 pub use sub_queue::{Counters, Membership, Stats};
 pub use take::Nothing;
-pub use wait::{Stalled, Wait};
+pub use wait::Wait;

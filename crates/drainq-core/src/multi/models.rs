@@ -3,9 +3,10 @@
 //! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`. `scripts/mutants/core.py`
 //! names the faults that they notice there.
 
-use super::{MultiQueue, Order, PutRefusal, SubQueue, SubQueueSettings, WaitingThread};
+use super::{MultiQueue, Order, PutRefusal, SubQueue, SubQueueSettings};
 use crate::clock::ManualClock;
 use crate::sync::{Arc, model, thread};
+use crate::wait::thread::WaitingThread;
 use crate::wait::tickets::Wake;
 
 type Queue = MultiQueue<u32, ()>;

@@ -4,10 +4,11 @@
 //! sub-queue does not get back what is held of it), `tickets_lapse` (a stalled wake-up stays where
 //! it is), `multi_slots` (the slot of a removed sub-queue is not used again).
 
-use super::{Gathered, MultiQueue, Order, PutRefusal, ShutdownMode, SubQueue, SubQueueSettings, Wait, WaitingThread};
+use super::{Gathered, MultiQueue, Order, PutRefusal, ShutdownMode, SubQueue, SubQueueSettings, Wait};
 use crate::clock::ManualClock;
 use crate::sync::model;
-use crate::wait::tickets::Wake;
+use crate::wait::thread::WaitingThread;
+use crate::wait::tickets::{Stalled, Wake};
 
 type Queue = MultiQueue<u32, ()>;
 
@@ -180,7 +181,7 @@ fn a_wake_up_that_is_not_used_between_two_looks_goes_to_the_next() {
     });
 }
 
-fn next_stalled(wait: &mut Wait<u32, ()>) -> super::Stalled {
+fn next_stalled(wait: &mut Wait<u32, ()>) -> Stalled {
     wait.find_stalled().expect("one wake-up has been under way since the last look")
 }
 

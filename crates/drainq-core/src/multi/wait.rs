@@ -14,7 +14,7 @@
 use super::shared::{MultiShared, Owner};
 use super::waiters::WaitersOf;
 use crate::sync::{Arc, planted};
-use crate::wait::tickets::{Request, Ticket, TokenNumbers, Wake};
+use crate::wait::tickets::{Request, Stalled, Ticket, TokenNumbers, Wake};
 
 /// One waiter of a multi-queue, and the items that it holds while it waits.
 pub struct Wait<T, L> {
@@ -58,14 +58,14 @@ impl<T, L> Wait<T, L> {
     /// Finds tokens of other waiters that were unused at the last call too, for [`Wait::pass_stalled_on`]. Takes no
     /// lock.
     pub fn find_stalled(&mut self) -> Option<Stalled> {
-        self.numbers.as_ref()?.stalled(&mut self.last_number).map(Stalled)
+        self.numbers.as_ref()?.stalled(&mut self.last_number)
     }
 
     /// Takes the tokens of stalled waiters back, and gives them to the next waiters, which may include this one.
-    pub fn pass_stalled_on(&self, Stalled(last): Stalled) {
+    pub fn pass_stalled_on(&self, stalled: Stalled) {
         let of = self.of;
         self.shared.with(|state, wakes| {
-            state.tickets(of).lapse_up_to(last);
+            state.tickets(of).lapse_up_to(stalled);
             state.notify(of, wakes);
         });
     }
@@ -78,7 +78,3 @@ impl<T, L> Drop for Wait<T, L> {
         }
     }
 }
-
-/// Tokens that their waiters have not used for long.
-#[derive(Clone, Copy, Debug)]
-pub struct Stalled(u64);

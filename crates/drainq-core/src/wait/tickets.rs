@@ -98,14 +98,18 @@ pub struct TokenNumbers {
 const NONE: u64 = u64::MAX;
 
 impl TokenNumbers {
-    /// Returns the number of the youngest token that was given before the last call and is still unused.
+    /// Finds the tokens that were given before the last call and are still unused.
     ///
     /// `before` is kept by the caller from call to call: the last number that had been given.
-    pub fn stalled(&self, before: &mut Option<u64>) -> Option<u64> {
+    pub fn stalled(&self, before: &mut Option<u64>) -> Option<Stalled> {
         let (oldest, last) = (self.oldest_unused.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
-        before.replace(last).filter(|&before| oldest != NONE && oldest <= before)
+        before.replace(last).filter(|&before| oldest != NONE && oldest <= before).map(Stalled)
     }
 }
+
+/// Tokens that their waiters have not used for long, by the number of the youngest.
+#[derive(Clone, Copy, Debug)]
+pub struct Stalled(u64);
 
 /// Waiters for one thing, and the tokens that they were given.
 pub struct Tickets {
@@ -176,8 +180,8 @@ impl Tickets {
         self.waiting.remove(&ticket).map(|waiting| waiting.waker)
     }
 
-    /// Takes back the unused tokens with numbers up to `last`; [`Tickets::notify`] must follow.
-    pub fn lapse_up_to(&mut self, last: u64) {
+    /// Takes back the tokens of stalled waiters; [`Tickets::notify`] must follow.
+    pub fn lapse_up_to(&mut self, Stalled(last): Stalled) {
         let overdue = self.tokens.iter().filter(|(_, token)| token.number <= last);
         let overdue: Vec<Ticket> = overdue.map(|(ticket, _)| *ticket).collect();
         for ticket in overdue {

@@ -5,8 +5,6 @@
 //! | `queue/` | `MultiQueue`, a file for each verb: `get`, `get_many`, `get_async`, `sub_queues` |
 //! | `sub_queue/` | `SubQueue`: `put`, `put_async`, `contents`, `settings` |
 //! | `selection.rs` | chooses the next sub-queue, in the core or by a Python object |
-//! | `blocking.rs` | blocked threads, and Ctrl-C |
-//! | `awaitable.rs`, `event_loops.rs` | sleeping tasks, and how they are notified |
 //! | `stats.rs` | snapshots of the counters |
 //! | `label.rs`, `core_types.rs`, `values.rs` | the label of a sub-queue; the core's types; arguments |
 //!
@@ -16,10 +14,7 @@
 //!    the GIL held, finds the lock free and its data consistent.
 //! 3. An item in a sub-queue is visited by the garbage collector through that sub-queue alone.
 
-mod awaitable;
-mod blocking;
 mod core_types;
-mod event_loops;
 mod label;
 mod metric_samples;
 mod queue;
@@ -28,7 +23,5 @@ mod stats;
 mod sub_queue;
 mod values;
 
-pub use awaitable::QueueAwaitable;
-pub use blocking::look_up;
 pub use queue::MultiQueue;
 pub use sub_queue::SubQueue;

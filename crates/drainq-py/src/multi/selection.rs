@@ -3,21 +3,12 @@
 use super::core_types::{Core, Wait};
 use super::label::Label;
 use super::sub_queue::SubQueue;
+use crate::waiting::stream::Taken;
 use crate::{errors, gil};
 use drainq_core::multi::{Gathered, Nothing, Order};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
-
-/// The result of a try to take.
-pub enum Taken<T> {
-    /// The taken value.
-    Got(T),
-    /// No sub-queue has an item now.
-    Empty,
-    /// The multi-queue was shut down, and nothing is left.
-    ShutDown,
-}
 
 impl<T> From<Result<T, Nothing>> for Taken<T> {
     fn from(taken: Result<T, Nothing>) -> Self {

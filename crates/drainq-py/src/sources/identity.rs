@@ -14,24 +14,25 @@
 use crate::{errors, gil};
 use drainq_core::sources::set_queue::Same;
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
 /// A key that is being looked up.
-pub struct Identity<'py> {
-    key: Bound<'py, PyAny>,
+pub struct Identity {
+    key: Py<PyAny>,
     hash: u64,
-    answers: Vec<(Bound<'py, PyAny>, bool)>,
+    answers: Vec<(Py<PyAny>, bool)>,
 }
 
-impl<'py> Identity<'py> {
+impl Identity {
     /// Takes the key's hash.
     ///
     /// Raises TypeError if the key has no hash.
     #[inline]
-    pub fn of(key: Bound<'py, PyAny>) -> PyResult<Self> {
+    pub fn of(key: Bound<'_, PyAny>) -> PyResult<Self> {
         match gil::hash(&key) {
-            Ok(hash) => Ok(Self { hash: hash as u64, key, answers: Vec::new() }),
+            Ok(hash) => Ok(Self { hash: hash as u64, key: key.unbind(), answers: Vec::new() }),
             Err(error) => Err(explained(key.py(), error)),
         }
     }
@@ -44,37 +45,38 @@ impl<'py> Identity<'py> {
 
     /// Returns a reference to the key itself.
     #[inline]
-    pub fn key(&self) -> Py<PyAny> {
-        self.key.clone().unbind()
-    }
-
-    /// Returns the token of the thread that asks.
-    pub fn py(&self) -> Python<'py> {
-        self.key.py()
+    pub fn key(&self, py: Python<'_>) -> Py<PyAny> {
+        self.key.clone_ref(py)
     }
 
     /// Whether `known` is the same key; unsure if only [`ask`](Self::ask) can decide.
     #[inline]
-    pub fn same(&self, known: &Py<PyAny>) -> Same {
+    pub fn same(&self, py: Python<'_>, known: &Py<PyAny>) -> Same {
         if known.is(&self.key) {
             return Same::Yes;
         }
-        let known = known.bind(self.key.py());
-        if let (Some(ours), Some(theirs)) = (Plain::of(&self.key), Plain::of(known)) {
+        let (known, key) = (known.bind(py), self.key.bind(py));
+        if let (Some(ours), Some(theirs)) = (Plain::of(key), Plain::of(known)) {
             if ours != theirs {
                 return Same::No;
             }
-            return known.eq(&self.key).map_or(Same::Unsure, Same::from);
+            return known.eq(key).map_or(Same::Unsure, Same::from);
         }
         let answer = self.answers.iter().find(|(asked, _)| asked.is(known));
         answer.map_or(Same::Unsure, |(_, answer)| Same::from(*answer))
     }
 
     /// Compares with `known` by its `__eq__` and keeps the answer.
-    pub fn ask(&mut self, known: Bound<'py, PyAny>) -> PyResult<()> {
-        let answer = gil::are_equal(&known, &self.key)?;
-        self.answers.push((known, answer));
+    pub fn ask(&mut self, known: Bound<'_, PyAny>) -> PyResult<()> {
+        let answer = gil::are_equal(&known, self.key.bind(known.py()))?;
+        self.answers.push((known.unbind(), answer));
         Ok(())
+    }
+
+    /// Shows the key and the compared objects to the garbage collector.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.key)?;
+        self.answers.iter().try_for_each(|(asked, _)| visit.call(asked))
     }
 }
 

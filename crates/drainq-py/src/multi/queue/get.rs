@@ -1,9 +1,9 @@
 //! `get`, `get_nowait`, `get_item` and `peek`: one item.
 
-use super::{MultiQueue, empty, or_wait};
+use super::{MultiQueue, empty, shut_down};
 use crate::arguments;
 use crate::deadline::MayWait;
-use crate::multi::blocking::until;
+use crate::waiting::blocking::until;
 use pyo3::prelude::*;
 
 impl MultiQueue {
@@ -71,7 +71,9 @@ impl MultiQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         let (may_wait, core) = (MayWait::new(block, timeout)?, &self.core);
-        let taken = until(py, core.getter(), may_wait, |_, _| or_wait(py, self.selection.take_labelled(py, core)?))?;
+        let taken = until(py, core.getter(), may_wait, |_, _| {
+            self.selection.take_labelled(py, core)?.or_wait(|| shut_down(py))
+        })?;
         let (label, item) = taken.ok_or_else(|| empty(py))?;
         Ok((label.key.clone_ref(py), item))
     }
@@ -82,6 +84,6 @@ impl MultiQueue {
     ///     queue.Empty: there is none.
     ///     ShutDown: as :meth:`get`.
     fn peek(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        or_wait(py, self.selection.peek(py, &self.core)?)?.ok_or_else(|| empty(py))
+        self.selection.peek(py, &self.core)?.or_wait(|| shut_down(py))?.ok_or_else(|| empty(py))
     }
 }

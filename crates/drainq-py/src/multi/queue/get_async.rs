@@ -1,57 +1,72 @@
-//! `get_async`, `get_item_async`, `get_many_async` and `async for`: items, from a coroutine.
+//! `get_async`, `get_item_async`, `get_many_async`, and the streams: items one after the other.
 
-use super::{MultiQueue, or_wait};
+use super::{MultiQueue, shut_down};
 use crate::arguments;
-use crate::errors;
-use crate::multi::awaitable::{AsyncCall, QueueAwaitable};
+use crate::deadline::MayWait;
 use crate::multi::core_types::Wait;
-use crate::multi::event_loops::EventLoops;
-use crate::multi::selection::Taken;
+use crate::waiting::WaitingPlace;
+use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
+use crate::waiting::blocking::{Otherwise, until};
+use crate::waiting::event_loops::EventLoops;
+use crate::waiting::stream::{AsyncItemStream, AtShutdown, ItemStream, Streamed};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// The effect of a shutdown on a coroutine that gets an item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AtShutdown {
-    /// Raises `ShutDown`.
-    Raise,
-    /// Ends the `async for`.
-    StopIteration,
+/// What a coroutine takes.
+enum What {
+    /// One item.
+    Item(AtShutdown),
+    /// One item with the key of its sub-queue.
+    Labelled,
+    /// At most and at least this many items.
+    Many { most: usize, least: usize },
 }
 
-/// The call that takes an item.
+/// The call that takes items.
 struct Get {
     queue: Py<MultiQueue>,
-    at_shutdown: AtShutdown,
+    what: What,
+    waiter: Wait,
+}
+
+impl Get {
+    fn new(queue: Py<MultiQueue>, what: What) -> Self {
+        let waiter = queue.get().core.getter();
+        Self { queue, what, waiter }
+    }
 }
 
 impl AsyncCall for Get {
-    fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
         let queue = self.queue.get();
-        if self.at_shutdown == AtShutdown::Raise {
-            return queue.take_or_wait(py);
-        }
-        match queue.take(py)? {
-            Taken::Got(item) => Ok(Some(item)),
-            Taken::Empty => Ok(None),
-            Taken::ShutDown => Err(errors::stop_async_iteration()),
+        match self.what {
+            What::Item(at_shutdown) => queue.take(py)?.or_wait(|| at_shutdown.error(|| shut_down(py))),
+            What::Labelled => {
+                let taken = queue.selection.take_labelled(py, &queue.core)?.or_wait(|| shut_down(py))?;
+                let pair = taken.map(|(label, item)| (label.key.clone_ref(py), item).into_pyobject(py));
+                Ok(pair.transpose()?.map(|pair| pair.into_any().unbind()))
+            }
+            What::Many { most, least } => {
+                let items = queue.take_many(py, &mut self.waiter, otherwise, least, most)?;
+                Ok(items.map(|items| PyList::new(py, items)).transpose()?.map(|items| items.into_any().unbind()))
+            }
         }
     }
 
-    fn waiter(&self) -> Wait {
-        self.queue.get().core.getter()
-    }
-
-    fn event_loops(&self) -> &Arc<EventLoops> {
-        &self.queue.get().event_loops
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
+        (&mut self.waiter, &self.queue.get().event_loops)
     }
 
     fn never_awaited(&self) -> Option<&'static CStr> {
-        let warns = self.at_shutdown == AtShutdown::Raise;
-        warns.then_some(c"coroutine 'MultiQueue.get_async' was never awaited")
+        match self.what {
+            What::Item(AtShutdown::Raise) => Some(c"coroutine 'MultiQueue.get_async' was never awaited"),
+            What::Item(AtShutdown::StopIteration) => None,
+            What::Labelled => Some(c"coroutine 'MultiQueue.get_item_async' was never awaited"),
+            What::Many { .. } => Some(c"coroutine 'MultiQueue.get_many_async' was never awaited"),
+        }
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -59,68 +74,19 @@ impl AsyncCall for Get {
     }
 }
 
-/// The call that takes an item with the key of its sub-queue.
-struct GetItem(Py<MultiQueue>);
-
-impl AsyncCall for GetItem {
-    fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let queue = self.0.get();
-        let taken = or_wait(py, queue.selection.take_labelled(py, &queue.core)?)?;
-        let pair = taken.map(|(label, item)| (label.key.clone_ref(py), item).into_pyobject(py));
-        Ok(pair.transpose()?.map(|pair| pair.into_any().unbind()))
+impl Streamed for Py<MultiQueue> {
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let queue = self.get();
+        let next = until(py, queue.core.getter(), MayWait::for_ever(), |_, _| Ok(queue.take(py)?.or_end()))?;
+        Ok(next.flatten())
     }
 
-    fn waiter(&self) -> Wait {
-        self.0.get().core.getter()
-    }
-
-    fn event_loops(&self) -> &Arc<EventLoops> {
-        &self.0.get().event_loops
-    }
-
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        Some(c"coroutine 'MultiQueue.get_item_async' was never awaited")
+    fn next_async(&self, py: Python<'_>) -> QueueAwaitable {
+        QueueAwaitable::new(Get::new(self.clone_ref(py), What::Item(AtShutdown::StopIteration)))
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.0)
-    }
-}
-
-/// The call that takes the available items, at least one.
-struct GetMany {
-    queue: Py<MultiQueue>,
-    most: usize,
-}
-
-impl AsyncCall for GetMany {
-    fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let queue = self.queue.get();
-        let core = &queue.core;
-        match queue.selection.take_all(core, 1, self.most) {
-            Some(items) => Ok(Some(PyList::new(py, items)?.into_any().unbind())),
-            // A user's selection chooses each item.
-            None => match or_wait(py, queue.take(py)?)? {
-                Some(item) => Ok(Some(PyList::new(py, [item])?.into_any().unbind())),
-                None => Ok(None),
-            },
-        }
-    }
-
-    fn waiter(&self) -> Wait {
-        self.queue.get().core.getter()
-    }
-
-    fn event_loops(&self) -> &Arc<EventLoops> {
-        &self.queue.get().event_loops
-    }
-
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        Some(c"coroutine 'MultiQueue.get_many_async' was never awaited")
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.queue)
+        visit.call(self)
     }
 }
 
@@ -128,12 +94,15 @@ impl AsyncCall for GetMany {
 impl MultiQueue {
     /// Take the item whose turn it is from a coroutine: ``item = await queue.get_async()``.
     ///
-    /// Cancelling the wait takes nothing. Put a limit on it with ``asyncio.wait_for``.
+    /// The event loop goes on during the wait. Cancelling the wait takes nothing.
     ///
+    /// Args:
+    ///     timeout: seconds to wait for an item; None waits for ever.
     /// Returns:
     ///     The item, when awaited.
     /// Raises:
-    ///     ShutDown: as :meth:`get`, when awaited.
+    ///     queue.Empty, ShutDown: as :meth:`get`, when awaited.
+    ///     ValueError: ``timeout`` is negative or not a number.
     ///
     /// Example:
     ///     >>> import asyncio
@@ -142,18 +111,22 @@ impl MultiQueue {
     ///     >>> queue.add_sub_queue("mail").put("hello")
     ///     >>> asyncio.run(queue.get_async())
     ///     'hello'
-    fn get_async(slf: Py<Self>) -> QueueAwaitable {
-        QueueAwaitable::new(Get { queue: slf, at_shutdown: AtShutdown::Raise })
+    #[pyo3(signature = (timeout=None))]
+    fn get_async(
+        slf: Py<Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        QueueAwaitable::within(Get::new(slf, What::Item(AtShutdown::Raise)), timeout)
     }
 
     /// Take the item whose turn it is, with the key of its sub-queue, from a coroutine.
     ///
-    /// Cancelling the wait takes nothing.
-    ///
+    /// Args:
+    ///     timeout: as :meth:`get_async`.
     /// Returns:
     ///     ``(key, item)``, when awaited.
     /// Raises:
-    ///     ShutDown: as :meth:`get`, when awaited.
+    ///     queue.Empty, ShutDown, ValueError: as :meth:`get_async`.
     ///
     /// Example:
     ///     >>> import asyncio
@@ -162,21 +135,25 @@ impl MultiQueue {
     ///     >>> queue.add_sub_queue("mail").put("hello")
     ///     >>> asyncio.run(queue.get_item_async())
     ///     ('mail', 'hello')
-    fn get_item_async(slf: Py<Self>) -> QueueAwaitable {
-        QueueAwaitable::new(GetItem(slf))
+    #[pyo3(signature = (timeout=None))]
+    fn get_item_async(
+        slf: Py<Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        QueueAwaitable::within(Get::new(slf, What::Labelled), timeout)
     }
 
-    /// Take what there is, from a coroutine: at least one item, and at most ``n``.
+    /// Take many items at once, from a coroutine, as :meth:`get_many` does.
     ///
     /// Cancelling the wait takes nothing.
     ///
     /// Args:
-    ///     n: items at most; at least 1.
+    ///     n, min_items, timeout: as :meth:`get_many`.
     /// Returns:
-    ///     A list, in the order that as many :meth:`get` would take the items; when awaited.
+    ///     The list that :meth:`get_many` returns, when awaited.
     /// Raises:
-    ///     ShutDown: as :meth:`get`, when awaited.
-    ///     ValueError: ``n`` is below 1.
+    ///     ShutDown: as :meth:`get_many`, when awaited.
+    ///     ValueError: as :meth:`get_many`.
     ///
     /// Example:
     ///     >>> import asyncio
@@ -186,18 +163,33 @@ impl MultiQueue {
     ///     3
     ///     >>> asyncio.run(queue.get_many_async(2))
     ///     ['a', 'b']
-    fn get_many_async(slf: Py<Self>, #[pyo3(from_py_with = arguments::n)] n: i64) -> PyResult<QueueAwaitable> {
-        match usize::try_from(n) {
-            Ok(most) if most >= 1 => Ok(QueueAwaitable::new(GetMany { queue: slf, most })),
-            _ => Err(errors::bad_value(format!("n must be at least 1 item, got {n}"))),
-        }
+    #[pyo3(signature = (n, *, min_items=1, timeout=None))]
+    fn get_many_async(
+        slf: Py<Self>,
+        #[pyo3(from_py_with = arguments::n)] n: i64,
+        #[pyo3(from_py_with = arguments::min_items)] min_items: i64,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        let (most, least) = arguments::amounts(n, min_items)?;
+        QueueAwaitable::within(Get::new(slf, What::Many { most, least }), timeout)
     }
 
-    fn __aiter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    /// The items as :meth:`get` would take them, until the shutdown: ``for item in queue.stream()``.
+    ///
+    /// Example:
+    ///     >>> from drainq import MultiQueue
+    ///     >>> queue = MultiQueue()
+    ///     >>> queue.add_sub_queue("mail").put_many(["a", "b"])
+    ///     2
+    ///     >>> queue.shutdown()
+    ///     >>> list(queue.stream())
+    ///     ['a', 'b']
+    fn stream(slf: Py<Self>) -> ItemStream {
+        ItemStream(Box::new(slf))
     }
 
-    fn __anext__(slf: Py<Self>) -> QueueAwaitable {
-        QueueAwaitable::new(Get { queue: slf, at_shutdown: AtShutdown::StopIteration })
+    /// The items as :meth:`get_async` would take them, until the shutdown: ``async for item in queue.stream_async()``.
+    fn stream_async(slf: Py<Self>) -> AsyncItemStream {
+        AsyncItemStream(Box::new(slf))
     }
 }

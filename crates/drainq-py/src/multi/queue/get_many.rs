@@ -3,11 +3,33 @@
 use super::{MultiQueue, shut_down};
 use crate::arguments;
 use crate::deadline::MayWait;
-use crate::multi::blocking::{Otherwise, until};
-use crate::multi::values;
+use crate::multi::core_types::Wait;
+use crate::waiting::blocking::{Otherwise, until};
 use drainq_core::multi::Gathered;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+
+impl MultiQueue {
+    /// Takes up to `most` items by turns; `None` if there are fewer than `least` and the call may wait.
+    pub(super) fn take_many(
+        &self,
+        py: Python<'_>,
+        waiter: &mut Wait,
+        otherwise: Otherwise,
+        least: usize,
+        most: usize,
+    ) -> PyResult<Option<Vec<Py<PyAny>>>> {
+        let least = if otherwise == Otherwise::GiveUp { 0 } else { least };
+        if self.selection.gather(py, &self.core, waiter, least, most)? == Gathered::TooFew {
+            return Ok(None);
+        }
+        let items = waiter.finish();
+        if items.is_empty() && most > 0 && self.core.is_shut_down() {
+            return Err(shut_down(py));
+        }
+        Ok(Some(items))
+    }
+}
 
 #[pymethods]
 impl MultiQueue {
@@ -46,22 +68,13 @@ impl MultiQueue {
         #[pyo3(from_py_with = arguments::min_items)] min_items: i64,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let (most, least) = values::amounts_in(n, min_items)?;
+        let (most, least) = arguments::amounts(n, min_items)?;
         let (may_wait, core) = (MayWait::new(least > 0, timeout)?, &self.core);
         if let Some(items) = self.selection.take_all(core, least, most) {
             return PyList::new(py, items);
         }
-        let items = until(py, core.getter(), may_wait, |waiter, otherwise| {
-            let least = if otherwise == Otherwise::GiveUp { 0 } else { least };
-            if self.selection.gather(py, core, waiter, least, most)? == Gathered::TooFew {
-                return Ok(None);
-            }
-            let items = waiter.finish();
-            if items.is_empty() && most > 0 && core.is_shut_down() {
-                return Err(shut_down(py));
-            }
-            Ok(Some(items))
-        })?;
+        let items =
+            until(py, core.getter(), may_wait, |waiter, otherwise| self.take_many(py, waiter, otherwise, least, most))?;
         PyList::new(py, items.unwrap_or_default())
     }
 }

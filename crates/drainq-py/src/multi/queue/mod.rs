@@ -12,17 +12,19 @@ mod get_many;
 mod sub_queues;
 
 use super::core_types::{self, Core};
-use super::event_loops::EventLoops;
-use super::selection::{SelectionRule, Taken};
+use super::selection::SelectionRule;
 use super::stats;
 use super::sub_queue::SubQueue;
 use crate::monitoring::object_registry::Observed;
+use crate::waiting::awaitable::QueueAwaitable;
+use crate::waiting::event_loops::EventLoops;
+use crate::waiting::stream::Taken;
 use crate::{arguments, errors, fork, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use std::sync::{Arc, Weak};
 
 /// Many keyed queues behind one blocking ``get``.
@@ -33,7 +35,7 @@ use std::sync::{Arc, Weak};
 /// idle sub-queues as among one. Threads and asyncio tasks may use one object together.
 ///
 /// ``key in queue``, ``queue[key]``, ``len(queue)`` and ``list(queue)`` speak of the sub-queues,
-/// as a dict of them would. ``async for item in queue`` gets items until shutdown.
+/// as a dict of them would. ``for item in queue.stream()`` gets items until the shutdown.
 ///
 /// Args:
 ///     selection: ``"priority"`` serves the first non-empty priority alone, its sub-queues
@@ -78,16 +80,7 @@ impl MultiQueue {
     /// Takes an item; `None` if there is none now.
     #[inline]
     fn take_or_wait(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        or_wait(py, self.take(py)?)
-    }
-}
-
-/// Returns `None` if there is no item now, and an exception if there will never be one.
-fn or_wait<R>(py: Python<'_>, taken: Taken<R>) -> PyResult<Option<R>> {
-    match taken {
-        Taken::Got(taken) => Ok(Some(taken)),
-        Taken::Empty => Ok(None),
-        Taken::ShutDown => Err(shut_down(py)),
+        self.take(py)?.or_wait(|| shut_down(py))
     }
 }
 
@@ -130,6 +123,8 @@ impl MultiQueue {
     /// Args:
     ///     immediate: True to discard all that waits, counted as ``removed``.
     ///
+    /// ``with`` and ``async with`` shut it down at the end of their block.
+    ///
     /// Source: ``queue.Queue.shutdown`` of Python 3.13; the same on every version here.
     #[pyo3(signature = (immediate=false))]
     fn shutdown(&self, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
@@ -148,6 +143,27 @@ impl MultiQueue {
         let (keys, sub_queues): (Vec<_>, Vec<_>) = self.sub_queues.bind(py).iter().unzip();
         let cores = sub_queues.iter().map(|sub| Ok(sub.cast::<SubQueue>()?.get().core()));
         stats::of_multi_queue(py, &self.core, keys, &cores.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Shuts the queue down; what waits can still be got.
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.shutdown(false);
+    }
+
+    fn __aenter__(slf: Py<Self>) -> QueueAwaitable {
+        QueueAwaitable::ready(slf.into_any())
+    }
+
+    /// Shuts the queue down, as `__exit__` does: nothing is waited for.
+    #[pyo3(signature = (*_exception))]
+    fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> QueueAwaitable {
+        self.shutdown(false);
+        QueueAwaitable::ready(py.None())
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {

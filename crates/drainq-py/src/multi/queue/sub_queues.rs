@@ -53,7 +53,7 @@ impl MultiQueue {
         #[pyo3(from_py_with = arguments::enabled)] enabled: bool,
         #[pyo3(from_py_with = arguments::exist_ok)] exist_ok: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (capacity, weight) = (values::capacity_in(capacity)?, values::weight_in(weight)?);
+        let (capacity, weight) = (arguments::capacity_in_items(capacity)?, values::weight_in(weight)?);
         let settings = SubQueueSettings { priority, capacity, weight };
         arguments::hashable("key", &key)?;
         let (core, subs) = (&self.core, self.sub_queues.bind(py));

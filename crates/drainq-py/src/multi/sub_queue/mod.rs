@@ -13,11 +13,10 @@ mod put_async;
 mod settings;
 
 use super::core_types::SubCore;
-use super::event_loops::EventLoops;
 use super::label::Label;
 use super::stats;
-use super::values;
-use crate::{fork, pickling};
+use crate::waiting::event_loops::EventLoops;
+use crate::{arguments, fork, pickling};
 use drainq_core::multi::Membership;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -77,7 +76,7 @@ impl SubQueue {
 
     /// How many more items fit; None without a capacity.
     fn remaining_capacity(&self) -> Option<usize> {
-        values::capacity_out(self.core.settings().capacity).map(|_| self.core.room())
+        arguments::capacity_out(self.core.settings().capacity).map(|_| self.core.room())
     }
 
     /// The key it was added under.
@@ -109,7 +108,7 @@ impl SubQueue {
         let name = self.label.name(py)?;
         let core = &self.core;
         let (settings, size) = (core.settings(), core.len());
-        let capacity = values::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());
+        let capacity = arguments::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());
         let reasons = core.disabled_by();
         let condition = match core.membership() {
             Membership::Removed => "removed".to_owned(),

@@ -2,14 +2,14 @@
 
 use super::SubQueue;
 use crate::deadline::MayWait;
-use crate::multi::blocking::{Otherwise, until};
+use crate::waiting::blocking::{Otherwise, until};
 use crate::{arguments, core_errors, errors};
 use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
 impl SubQueue {
     #[cold]
-    fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
+    pub(super) fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
         if refusal == PutRefusal::NoMemory {
             return errors::no_memory(py); // a name would need some
         }

@@ -1,10 +1,13 @@
 //! `put_async`: an item into a sub-queue, from a coroutine.
 
 use super::SubQueue;
-use crate::multi::awaitable::{AsyncCall, QueueAwaitable};
-use crate::multi::blocking::Otherwise;
+use crate::arguments;
 use crate::multi::core_types::Wait;
-use crate::multi::event_loops::EventLoops;
+use crate::waiting::WaitingPlace;
+use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
+use crate::waiting::blocking::Otherwise;
+use crate::waiting::event_loops::EventLoops;
+use drainq_core::multi::PutRefusal;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use std::ffi::CStr;
@@ -14,20 +17,21 @@ use std::sync::Arc;
 struct Put {
     sub_queue: Py<SubQueue>,
     item: Py<PyAny>,
+    waiter: Wait,
 }
 
 impl AsyncCall for Put {
-    fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let is_put = self.sub_queue.get().try_put(py, &self.item, Otherwise::Wait)?;
+    fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
+        let is_put = self.sub_queue.get().try_put(py, &self.item, otherwise)?;
         Ok(is_put.then(|| py.None()))
     }
 
-    fn waiter(&self) -> Wait {
-        self.sub_queue.get().core.putter()
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
+        (&mut self.waiter, &self.sub_queue.get().event_loops)
     }
 
-    fn event_loops(&self) -> &Arc<EventLoops> {
-        &self.sub_queue.get().event_loops
+    fn timed_out(&self, py: Python<'_>) -> PyErr {
+        self.sub_queue.get().refused(py, PutRefusal::Full)
     }
 
     fn count_given_up(&self) {
@@ -52,8 +56,10 @@ impl SubQueue {
     ///
     /// Args:
     ///     item: any object, None included.
+    ///     timeout: seconds to wait for room; None waits for ever.
     /// Raises:
-    ///     SubQueueRemoved, ShutDown: as :meth:`put`, when awaited.
+    ///     queue.Full, SubQueueRemoved, ShutDown: as :meth:`put`, when awaited.
+    ///     ValueError: ``timeout`` is negative or not a number.
     ///
     /// Example:
     ///     >>> import asyncio
@@ -62,7 +68,13 @@ impl SubQueue {
     ///     >>> asyncio.run(mail.put_async("hello"))
     ///     >>> mail.qsize()
     ///     1
-    fn put_async(slf: Py<Self>, item: Py<PyAny>) -> QueueAwaitable {
-        QueueAwaitable::new(Put { sub_queue: slf, item })
+    #[pyo3(signature = (item, timeout=None))]
+    fn put_async(
+        slf: Py<Self>,
+        item: Py<PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        let waiter = slf.get().core.putter();
+        QueueAwaitable::within(Put { sub_queue: slf, item, waiter }, timeout)
     }
 }

@@ -64,12 +64,12 @@ impl SubQueue {
     /// How many items fit, at least 1; None is unbounded. Lowering it keeps what is there.
     #[getter]
     fn capacity(&self) -> Option<usize> {
-        values::capacity_out(self.core.settings().capacity)
+        arguments::capacity_out(self.core.settings().capacity)
     }
 
     #[setter]
     fn set_capacity(&self, #[pyo3(from_py_with = arguments::capacity)] capacity: Option<i64>) -> PyResult<()> {
-        let capacity = values::capacity_in(capacity)?;
+        let capacity = arguments::capacity_in_items(capacity)?;
         self.core.set_capacity(capacity);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Looks up, lists and takes out the items of a set queue.
 
 use super::SetQueue;
+use super::waiting::release;
 use drainq_core::sources::set_queue::EntryState;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
@@ -11,7 +12,7 @@ impl SetQueue {
     fn knows(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let mut identity = self.identity(item)?;
         self.forget_due(item.py())?;
-        let (state, found) = self.locate(&mut identity)?;
+        let (state, found) = self.locate(item.py(), &mut identity)?;
         drop(state);
         Ok(found.is_some())
     }
@@ -20,14 +21,14 @@ impl SetQueue {
     fn clear<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state.lock();
         let entries = state.queue.clear();
-        self.release(state);
+        release(&self.state, state);
         PyList::new(py, entries.into_iter().map(|entry| entry.item.unwrap_or(entry.key)))
     }
 
     /// Whether an equal item waits in the queue.
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let mut identity = self.identity(item)?;
-        let (state, found) = self.locate(&mut identity)?;
+        let (state, found) = self.locate(item.py(), &mut identity)?;
         drop(state);
         Ok(matches!(found, Some((_, EntryState::Waiting))))
     }

@@ -21,7 +21,7 @@ impl SetQueue {
         let mut were = 0;
         for item in arguments::items(items)? {
             let mut identity = self.identity(&item?)?;
-            let (mut state, found) = self.locate(&mut identity)?;
+            let (mut state, found) = self.locate(items.py(), &mut identity)?;
             let Some((entry, _)) = found else { continue };
             let answer = state.queue.done(entry, now);
             drop(state);

@@ -2,10 +2,10 @@
 //!
 //! | file | verb |
 //! | --- | --- |
-//! | `put.rs`, `get.rs`, `done.rs` | put, take, acknowledge items |
+//! | `put.rs`, `get.rs`, `done.rs` | put, take, acknowledge items, from threads and coroutines |
 //! | `contents.rs` | look up, list, clear |
 //! | `metric_samples.rs` | the metrics |
-//! | `waiting.rs` | wait for an item or for room |
+//! | `waiting.rs` | wait for items or for room |
 //! | `state.rs` | the state that the lock guards |
 //! | here | find an item's key; shut down, count |
 //!
@@ -30,18 +30,21 @@ mod waiting;
 use crate::fork::{self, Renew};
 use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::Identity;
+use crate::waiting::awaitable::QueueAwaitable;
+use crate::waiting::event_loops::EventLoops;
 use crate::{arguments, callables, errors, gil, pickling, statistics};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 use state::{Guarded, after_take};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use waiting::release;
 
-/// A FIFO queue that refuses an item that it already holds. Threads share it.
+/// A FIFO queue that refuses an item that it already holds. Threads and asyncio tasks share it.
 ///
 /// A duplicate is refused and the waiting item keeps its place, so a source that is asked again
 /// and again can neither fill the queue with copies nor push an item back to the end of the line.
@@ -68,12 +71,12 @@ use std::time::Duration;
 /// client-go's work queue.
 #[pyclass(frozen, module = "drainq", weakref)]
 pub struct SetQueue {
-    capacity: Option<usize>,
     key: Option<Py<PyAny>>,
     after_take: AfterTake,
     clock: Option<Py<PyAny>>,
     system_clock: SystemClock,
     state: Arc<Mutex<Guarded>>,
+    event_loops: Arc<EventLoops>,
 }
 
 /// The locked state, and the number and state of the entry that was found.
@@ -86,7 +89,7 @@ impl SetQueue {
     }
 
     #[inline]
-    fn identity<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Identity<'py>> {
+    fn identity(&self, item: &Bound<'_, PyAny>) -> PyResult<Identity> {
         Identity::of(match &self.key {
             None => item.clone(),
             Some(key) => gil::call(key.bind(item.py()), [item])?,
@@ -95,14 +98,14 @@ impl SetQueue {
 
     /// Locks the queue and finds a key. The answer holds while the lock is held.
     #[inline]
-    fn locate<'a>(&'a self, identity: &mut Identity<'_>) -> PyResult<Located<'a>> {
+    fn locate<'a>(&'a self, py: Python<'_>, identity: &mut Identity) -> PyResult<Located<'a>> {
         loop {
             let state = self.state.lock();
-            let found = match state.queue.find(identity.hash(), |entry| identity.same(&entry.key)) {
+            let found = match state.queue.find(identity.hash(), |entry| identity.same(py, &entry.key)) {
                 Lookup::Absent => None,
                 Lookup::Known(entry, state) => Some((entry, state)),
                 Lookup::Unsure(entry) => {
-                    let known = entry.key.clone_ref(identity.py()).into_bound(identity.py());
+                    let known = entry.key.clone_ref(py).into_bound(py);
                     drop(state);
                     identity.ask(known)?;
                     continue;
@@ -154,27 +157,20 @@ impl SetQueue {
         #[pyo3(from_py_with = arguments::ttl)] ttl: Option<f64>,
         clock: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        if let Some(capacity) = capacity.filter(|capacity| *capacity < 1) {
-            return Err(errors::bad_value(format!("capacity must be None (unbounded) or >= 1, got {capacity}")));
-        }
+        let capacity = arguments::capacity_in_items(capacity)?;
         callables::check_if_given("key", key.as_ref().map(|key| key.bind(py)), &["item"])?;
         if let Some(clock) = &clock {
             gil::call(&py.import("drainq.arguments")?.getattr("check_clock_if_given")?, [clock.bind(py)])?;
         }
         let after_take = after_take(&in_flight, ttl)?;
-        let state = Arc::new(Mutex::new(Guarded::new(after_take)));
+        let state = Arc::new(Mutex::new(Guarded::new(after_take, capacity)));
         fork::register(Arc::downgrade(&state) as Weak<dyn Renew>);
-        Ok(Self {
-            capacity: capacity.map(|items| usize::try_from(items).unwrap_or(usize::MAX)),
-            key,
-            after_take,
-            clock,
-            system_clock: SystemClock::new(),
-            state,
-        })
+        Ok(Self { key, after_take, clock, system_clock: SystemClock::new(), state, event_loops: Arc::default() })
     }
 
     /// End the queue: puts raise ``ShutDown``, gets go on until it is empty and raise then.
+    ///
+    /// ``with`` and ``async with`` shut it down at the end of their block.
     ///
     /// Args:
     ///     immediate: forget what still waits.
@@ -183,7 +179,7 @@ impl SetQueue {
         let mut state = self.state.lock();
         state.closed = true;
         let discarded = if immediate { state.queue.clear() } else { Vec::new() };
-        self.release(state);
+        release(&self.state, state);
         drop(discarded);
     }
 
@@ -204,7 +200,8 @@ impl SetQueue {
 
     /// Items that still fit; None if the queue is unbounded.
     fn remaining_capacity(&self) -> Option<usize> {
-        self.capacity.map(|capacity| capacity.saturating_sub(self.qsize()))
+        let state = self.state.lock();
+        arguments::capacity_out(state.capacity).map(|_| state.room())
     }
 
     /// The counters now: a :class:`SetQueueStats`.
@@ -221,7 +218,7 @@ impl SetQueue {
     /// Most items to hold; None is unbounded.
     #[getter]
     fn capacity(&self) -> Option<usize> {
-        self.capacity
+        arguments::capacity_out(self.state.lock().capacity)
     }
 
     /// Items taken and not yet done.
@@ -234,6 +231,33 @@ impl SetQueue {
         self.qsize()
     }
 
+    /// Whether it was shut down.
+    #[getter]
+    fn is_shutdown(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Shuts the queue down; what waits can still be got.
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.shutdown(false);
+    }
+
+    fn __aenter__(slf: Py<Self>) -> QueueAwaitable {
+        QueueAwaitable::ready(slf.into_any())
+    }
+
+    /// Shuts the queue down, as `__exit__` does: nothing is waited for.
+    #[pyo3(signature = (*_exception))]
+    fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> QueueAwaitable {
+        self.shutdown(false);
+        QueueAwaitable::ready(py.None())
+    }
+
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
         pickling::refuse(
             slf,
@@ -243,7 +267,7 @@ impl SetQueue {
     }
 
     fn __repr__(&self) -> String {
-        let capacity = self.capacity.map_or("None".to_owned(), |capacity| capacity.to_string());
+        let capacity = self.capacity().map_or("None".to_owned(), |capacity| capacity.to_string());
         format!("<SetQueue of {} items, capacity {capacity}>", self.qsize())
     }
 
@@ -261,6 +285,7 @@ impl SetQueue {
         if !fork::is_renewed() {
             return Ok(());
         }
+        self.event_loops.traverse(&visit)?;
         let state = self.state.lock();
         for entry in state.queue.known() {
             visit.call(&entry.key)?;

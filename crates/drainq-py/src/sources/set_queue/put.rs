@@ -1,60 +1,117 @@
-//! `put`, `put_nowait` and `put_many`: items into a set queue.
+//! `put`, `put_nowait`, `put_many` and `put_async`: items into a set queue.
 
 use super::SetQueue;
 use super::state::{KnownItem, WaitFor};
-use super::waiting::WaitingCall;
+use super::waiting::{SetWait, release};
 use crate::deadline::MayWait;
+use crate::sources::identity::Identity;
+use crate::waiting::WaitingPlace;
+use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
+use crate::waiting::blocking::{Otherwise, until};
+use crate::waiting::event_loops::EventLoops;
 use crate::{arguments, errors};
+use drainq_core::wait::tickets::Request;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-
-/// The outcome of a put.
-enum PutOutcome {
-    /// The item is in the queue.
-    Put,
-    /// An equal item is known.
-    Duplicate,
-    /// There was no room, or none in time.
-    NoRoom,
-}
+use pyo3::types::PyBool;
+use std::ffi::CStr;
+use std::sync::Arc;
 
 impl SetQueue {
-    /// Puts an item, and waits for room if the call may wait.
+    /// Puts an item: whether it went in, or is known; `None` if there is no room now.
     #[inline]
-    fn put_until(&self, py: Python<'_>, item: Bound<'_, PyAny>, mut may_wait: MayWait) -> PyResult<PutOutcome> {
-        let mut identity = self.identity(&item)?;
-        let mut waiting = WaitingCall::new(self, WaitFor::Room);
-        loop {
-            self.forget_due(py)?;
-            let (mut state, found) = self.locate(&mut identity)?;
-            if state.closed {
-                drop(state);
-                return Err(errors::SHUT_DOWN.error(py, "the queue is shut down"));
-            }
-            if found.is_some() {
-                state.duplicates += 1;
-                drop(state);
-                return Ok(PutOutcome::Duplicate);
-            }
-            if self.capacity.is_none_or(|capacity| state.queue.len() < capacity) {
-                if !state.queue.reserve() {
-                    drop(state);
-                    return Err(errors::no_memory(py));
-                }
-                let item = self.key.is_some().then(|| item.unbind());
-                state.queue.push(identity.hash(), KnownItem { key: identity.key(), item });
-                state.put += 1;
-                state.notify_duplicates(identity.hash());
-                self.release(state);
-                return Ok(PutOutcome::Put);
-            }
-            let MayWait::Until(deadline) = may_wait else {
-                drop(state);
-                return Ok(PutOutcome::NoRoom);
-            };
-            if !waiting.wait(py, state, identity.hash(), deadline)? {
-                may_wait = MayWait::No;
-            }
+    fn try_put(&self, py: Python<'_>, identity: &mut Identity, item: &Py<PyAny>) -> PyResult<Option<bool>> {
+        self.forget_due(py)?;
+        let (mut state, found) = self.locate(py, identity)?;
+        if state.closed {
+            drop(state);
+            return Err(errors::SHUT_DOWN.error(py, "the queue is shut down"));
         }
+        if found.is_some() {
+            state.duplicates += 1;
+            drop(state);
+            return Ok(Some(false));
+        }
+        if state.room() == 0 {
+            drop(state);
+            return Ok(None);
+        }
+        if !state.queue.reserve() {
+            drop(state);
+            return Err(errors::no_memory(py));
+        }
+        let item = self.key.is_some().then(|| item.clone_ref(py));
+        state.queue.push(identity.hash(), KnownItem { key: identity.key(py), item });
+        state.put += 1;
+        state.notify_duplicates(identity.hash());
+        release(&self.state, state);
+        Ok(Some(true))
+    }
+
+    /// Puts an item, and waits for room if the call may wait; `None` if there was none in time.
+    #[inline]
+    fn put_until(&self, py: Python<'_>, item: &Py<PyAny>, may_wait: MayWait) -> PyResult<Option<bool>> {
+        let mut identity = self.identity(item.bind(py))?;
+        match self.try_put(py, &mut identity, item)? {
+            None => {
+                let putter = self.putter(&identity);
+                until(py, putter, may_wait, |_, _| self.try_put(py, &mut identity, item))
+            }
+            done => Ok(done),
+        }
+    }
+
+    /// Makes a waiter for room, which is also woken when an item with the same hash comes.
+    fn putter(&self, identity: &Identity) -> SetWait {
+        SetWait::new(&self.state, WaitFor::Room, Request { need: 1, tag: identity.hash() })
+    }
+
+    fn full_error(&self, py: Python<'_>) -> PyErr {
+        let capacity = self.state.lock().capacity;
+        errors::FULL.error(py, format!("the queue holds {capacity} items, its capacity"))
+    }
+}
+
+/// The call that puts an item from a coroutine.
+struct SetPut {
+    queue: Py<SetQueue>,
+    item: Py<PyAny>,
+    /// Made by the first try: it runs the code of the item's owner.
+    started: Option<(Identity, SetWait)>,
+}
+
+impl AsyncCall for SetPut {
+    fn try_now(&mut self, py: Python<'_>, _otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
+        let queue = self.queue.get();
+        let started = match &mut self.started {
+            Some(started) => started,
+            None => {
+                let identity = queue.identity(self.item.bind(py))?;
+                let putter = queue.putter(&identity);
+                self.started.insert((identity, putter))
+            }
+        };
+        let put = queue.try_put(py, &mut started.0, &self.item)?;
+        Ok(put.map(|put| PyBool::new(py, put).to_owned().into_any().unbind()))
+    }
+
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
+        let (_, putter) = self.started.as_mut().expect("a call is tried before it sleeps");
+        (putter, &self.queue.get().event_loops)
+    }
+
+    fn timed_out(&self, py: Python<'_>) -> PyErr {
+        self.queue.get().full_error(py)
+    }
+
+    fn never_awaited(&self) -> Option<&'static CStr> {
+        Some(c"coroutine 'SetQueue.put_async' was never awaited")
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.queue)?;
+        visit.call(&self.item)?;
+        self.started.as_ref().map_or(Ok(()), |(identity, _)| identity.traverse(visit))
     }
 }
 
@@ -76,26 +133,45 @@ impl SetQueue {
     ///     ShutDown: the queue is shut down.
     ///     MemoryError: there is no memory for the item, which is not put.
     #[pyo3(signature = (item, block=true, timeout=None))]
-    fn put<'py>(
+    fn put(
         &self,
-        item: Bound<'py, PyAny>,
+        py: Python<'_>,
+        item: Py<PyAny>,
         #[pyo3(from_py_with = arguments::block)] block: bool,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<bool> {
-        let py = item.py();
-        match self.put_until(py, item, MayWait::new(block, timeout)?)? {
-            PutOutcome::Put => Ok(true),
-            PutOutcome::Duplicate => Ok(false),
-            PutOutcome::NoRoom => {
-                let capacity = self.capacity.unwrap_or(usize::MAX);
-                Err(errors::FULL.error(py, format!("the queue holds {capacity} items, its capacity")))
-            }
-        }
+        self.put_until(py, &item, MayWait::new(block, timeout)?)?.ok_or_else(|| self.full_error(py))
+    }
+
+    /// Put an item at the end from a coroutine, waiting for room if there is none: ``await queue.put_async(item)``.
+    ///
+    /// The event loop goes on during the wait. Cancelling the wait puts nothing.
+    ///
+    /// Args:
+    ///     item, timeout: as :meth:`put`.
+    /// Returns:
+    ///     What :meth:`put` returns, when awaited.
+    /// Raises:
+    ///     queue.Full, TypeError, ShutDown, MemoryError: as :meth:`put`, when awaited.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import SetQueue
+    ///     >>> queue = SetQueue()
+    ///     >>> asyncio.run(queue.put_async("a")), asyncio.run(queue.put_async("a"))
+    ///     (True, False)
+    #[pyo3(signature = (item, timeout=None))]
+    fn put_async(
+        slf: Py<Self>,
+        item: Py<PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        QueueAwaitable::within(SetPut { queue: slf, item, started: None }, timeout)
     }
 
     /// Put an item if there is room: ``put(item, block=False)``.
-    fn put_nowait<'py>(&self, item: Bound<'py, PyAny>) -> PyResult<bool> {
-        self.put(item, false, None)
+    fn put_nowait(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<bool> {
+        self.put(py, item, false, None)
     }
 
     /// Put items in their order; duplicates are left out.
@@ -120,10 +196,9 @@ impl SetQueue {
         let mut added = 0;
         let mut put_all = || {
             for item in arguments::items(items)? {
-                match self.put_until(items.py(), item?, may_wait)? {
-                    PutOutcome::Put => added += 1,
-                    PutOutcome::Duplicate => {}
-                    PutOutcome::NoRoom => break,
+                match self.put_until(items.py(), &item?.unbind(), may_wait)? {
+                    Some(is_new) => added += usize::from(is_new),
+                    None => break,
                 }
             }
             Ok(())

@@ -19,6 +19,8 @@ pub struct KnownItem {
 /// The items, the waiters and the counters of a set queue.
 pub struct Guarded {
     pub queue: Core<KnownItem>,
+    /// The most items; `usize::MAX` is unbounded.
+    pub capacity: usize,
     pub getters: Tickets,
     pub putters: Tickets,
     last_ticket: Ticket,
@@ -53,9 +55,10 @@ impl Renew for Mutex<Guarded> {
 
 impl Guarded {
     /// Makes an empty, open queue.
-    pub fn new(after_take: AfterTake) -> Self {
+    pub fn new(after_take: AfterTake, capacity: usize) -> Self {
         Self {
             queue: Core::new(after_take),
+            capacity,
             getters: Tickets::default(),
             putters: Tickets::default(),
             last_ticket: 0,
@@ -82,6 +85,12 @@ impl Guarded {
         Some(TakenItem { item: item.into_bound(py), _key: key })
     }
 
+    /// Returns how many items still fit.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.queue.len())
+    }
+
     /// Returns the waiters for an item, or those for room.
     pub fn waiters(&mut self, wait_for: WaitFor) -> &mut Tickets {
         match wait_for {
@@ -105,10 +114,9 @@ impl Guarded {
     /// Notifies getters for the available items and putters for the available room; all of them after the shutdown.
     /// Returns the waiters to wake once the lock is released.
     #[inline]
-    pub fn notify(&mut self, capacity: Option<usize>) -> Wakes<WaitFor> {
+    pub fn notify(&mut self) -> Wakes<WaitFor> {
         let offer = |there| if self.closed { Offer::END } else { Offer::of(there) };
-        let room = capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(self.queue.len()));
-        let (items, room) = (offer(self.queue.len()), offer(room));
+        let (items, room) = (offer(self.queue.len()), offer(self.room()));
         self.getters.notify(items, WaitFor::Item, &mut self.wakes);
         self.putters.notify(room, WaitFor::Room, &mut self.wakes);
         std::mem::take(&mut self.wakes)

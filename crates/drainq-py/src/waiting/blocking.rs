@@ -1,10 +1,11 @@
-//! Blocking calls of threads: the steps of the core's `Wait`, which Ctrl-C may end.
+//! Blocking calls of threads, which Ctrl-C may end.
 
-use super::core_types::Wait;
+use super::WaitingPlace;
 use crate::ctrl_c;
 use crate::deadline::{Deadline, MayWait};
 use crate::gil;
-use drainq_core::multi::{Stalled, WaitingThread};
+use drainq_core::wait::thread::WaitingThread;
+use drainq_core::wait::tickets::Stalled;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -44,11 +45,11 @@ pub enum Otherwise {
 /// hundred blocked threads do not disturb the others. The handler of a signal that comes during the sleep runs before
 /// the next try. However the call ends, dropping `waiter` passes an unused token to the next waiter, and gives held
 /// items back to their sub-queues.
-pub fn until<R>(
+pub fn until<W: WaitingPlace, R>(
     py: Python<'_>,
-    mut waiter: Wait,
+    mut waiter: W,
     may_wait: MayWait,
-    mut attempt: impl FnMut(&mut Wait, Otherwise) -> PyResult<Option<R>>,
+    mut attempt: impl FnMut(&mut W, Otherwise) -> PyResult<Option<R>>,
 ) -> PyResult<Option<R>> {
     let MayWait::Until(deadline) = may_wait else {
         return attempt(&mut waiter, Otherwise::GiveUp);
@@ -82,7 +83,7 @@ enum WokenBy {
 fn sleep(
     py: Python<'_>,
     sleeper: &mut WaitingThread,
-    waiter: &mut Wait,
+    waiter: &mut impl WaitingPlace,
     deadline: Deadline,
     runs_signal_handlers: bool,
 ) -> PyResult<Otherwise> {

@@ -5,10 +5,12 @@
 //! coroutine takes or puts the item and returns the result in one step. So a task that is cancelled while it sleeps has
 //! done neither.
 //!
-//! This file names neither `MultiQueue` nor `SubQueue`: a step calls a trait.
+//! A limit of time is a timer of the loop, which ends the sleep; the resumed coroutine tries once more and gives up.
 
-use super::core_types::Wait;
-use super::event_loops::{EventLoops, SleepingTask};
+use super::WaitingPlace;
+use super::blocking::Otherwise;
+use super::event_loops::{self, EventLoops, SleepingTask};
+use crate::deadline::Deadline;
 use crate::{errors, gil, pickling};
 use pyo3::exceptions::{PyBaseException, PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -18,16 +20,19 @@ use pyo3::types::{PyTraceback, PyTuple, PyType};
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// A call that a coroutine tries until it succeeds.
+/// A call that a coroutine tries until it succeeds. Its end leaves the waiters.
 pub trait AsyncCall: Send + Sync {
-    /// Tries the call: its result, or `None` if the call has to wait.
-    fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>>;
+    /// Tries the call: its result, or `None` if the call has to wait, or gives up.
+    fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>>;
 
-    /// Returns a waiter for the item or the room that the call needs.
-    fn waiter(&self) -> Wait;
+    /// Returns the waiter for what the call needs, and the event loops of the queue, which keep the futures of sleeping
+    /// tasks.
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>);
 
-    /// Returns the event loops of the queue, which keep the futures of sleeping tasks.
-    fn event_loops(&self) -> &Arc<EventLoops>;
+    /// Makes the exception for a call whose time ran out.
+    fn timed_out(&self, py: Python<'_>) -> PyErr {
+        errors::EMPTY.error(py, "no item came in time")
+    }
 
     /// Counts a call that was started and then given up.
     fn count_given_up(&self) {}
@@ -39,52 +44,115 @@ pub trait AsyncCall: Send + Sync {
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
 }
 
-/// A task that sleeps. The fields drop in order: first the future is forgotten, then the waiter leaves, which
-/// gives the waiter's token to the next one.
-struct Sleep {
-    task: Option<SleepingTask>,
-    waiter: Wait,
-    /// The iterator over the future, which the event loop gets at each step.
-    future: Option<Py<PyAny>>,
+/// A call that has its result.
+struct Ready(Py<PyAny>);
+
+impl AsyncCall for Ready {
+    fn try_now(&mut self, py: Python<'_>, _otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
+        Ok(Some(self.0.clone_ref(py)))
+    }
+
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
+        unreachable!("the first try has a result")
+    }
+
+    fn never_awaited(&self) -> Option<&'static CStr> {
+        None
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
+    }
 }
 
-/// A coroutine that takes or puts one item; ``await`` it, once.
+/// A task that sleeps.
+struct Sleep {
+    _task: SleepingTask,
+    /// The iterator over the future, which the event loop gets at each step.
+    future: Py<PyAny>,
+    /// The loop's handle of the call that ends the sleep at the deadline.
+    alarm: Option<Py<PyAny>>,
+}
+
+/// A coroutine that takes or puts items; ``await`` it, once.
 #[pyclass(generic, module = "drainq")]
 pub struct QueueAwaitable {
+    /// Dropped after `sleep`: first the future is forgotten, then the call leaves the waiters, which gives an unused
+    /// token to the next one.
     call: Option<Box<dyn AsyncCall>>,
     sleep: Option<Sleep>,
     is_started: bool,
+    /// Seconds from the first sleep to the deadline.
+    timeout: Option<f64>,
+    /// The deadline on the clock of the event loop.
+    deadline: Option<f64>,
 }
 
 impl QueueAwaitable {
-    /// Makes a coroutine that makes this call.
+    /// Makes a coroutine that makes this call, without a limit of time.
     pub fn new(call: impl AsyncCall + 'static) -> Self {
-        Self { call: Some(Box::new(call)), sleep: None, is_started: false }
+        Self::limited(call, None)
     }
 
-    fn call(&self) -> PyResult<&dyn AsyncCall> {
-        self.call.as_deref().ok_or_else(|| errors::bad_state("this has been awaited already; call the method again"))
+    /// Makes a coroutine that makes this call and waits at most `timeout` seconds.
+    ///
+    /// Raises ValueError if `timeout` is negative or not a number.
+    pub fn within(call: impl AsyncCall + 'static, timeout: Option<f64>) -> PyResult<Self> {
+        Deadline::after("timeout", timeout).map(|_| Self::limited(call, timeout))
+    }
+
+    /// Makes a coroutine that returns `value` without waiting.
+    pub fn ready(value: Py<PyAny>) -> Self {
+        Self::new(Ready(value))
+    }
+
+    fn limited(call: impl AsyncCall + 'static, timeout: Option<f64>) -> Self {
+        Self { call: Some(Box::new(call)), sleep: None, is_started: false, timeout, deadline: None }
+    }
+
+    fn call(&mut self) -> PyResult<&mut dyn AsyncCall> {
+        match &mut self.call {
+            Some(call) => Ok(&mut **call),
+            None => Err(errors::bad_state("this has been awaited already; call the method again")),
+        }
+    }
+
+    /// Whether the call may still wait.
+    fn otherwise(&self, py: Python<'_>) -> PyResult<Otherwise> {
+        let is_over = match (self.timeout, self.deadline) {
+            (Some(timeout), None) => timeout <= 0.0,
+            (_, Some(deadline)) => time(&running_loop(py)?)? >= deadline,
+            (None, None) => false,
+        };
+        Ok(if is_over { Otherwise::GiveUp } else { Otherwise::Wait })
     }
 
     /// Registers the task with the running loop and as a waiter; returns the future of the loop.
     fn fall_asleep(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let event_loop = gil::call(RUNNING.import(py, "asyncio", "get_running_loop")?, [])?;
+        let event_loop = running_loop(py)?;
         let future = gil::call_method(&event_loop, "create_future", [])?;
-        let iterator = gil::call_method(&future, "__await__", [])?.unbind();
-        let mut sleep = match self.sleep.take() {
-            Some(sleep) => sleep,
-            None => Sleep { task: None, waiter: self.call()?.waiter(), future: None },
-        };
-        let task = SleepingTask::new(self.call()?.event_loops(), &event_loop, future.unbind());
-        sleep.waiter.enter(task.waker());
-        sleep.task = Some(task);
-        sleep.future = Some(iterator.clone_ref(py));
-        self.sleep = Some(sleep);
-        gil::call_method(iterator.bind(py), "__next__", []).map(Bound::unbind)
+        let iterator = gil::call_method(&future, "__await__", [])?;
+        if let (Some(timeout), None) = (self.timeout, self.deadline) {
+            self.deadline = Some(time(&event_loop)? + timeout);
+        }
+        let alarm = self.deadline.map(|deadline| event_loops::resume_at(&event_loop, deadline, &future)).transpose()?;
+        let (waiter, event_loops) = self.call()?.sleeps();
+        let task = SleepingTask::new(event_loops, &event_loop, future.unbind());
+        waiter.enter(task.waker());
+        self.sleep = Some(Sleep { _task: task, future: iterator.clone().unbind(), alarm: alarm.map(Bound::unbind) });
+        gil::call_method(&iterator, "__next__", []).map(Bound::unbind)
     }
 
-    /// Ends the coroutine, and counts a call that was started and has no result.
+    /// Ends the sleep; its alarm does not ring any more.
+    fn wake_up(&mut self, py: Python<'_>) {
+        let alarm = self.sleep.take().and_then(|sleep| sleep.alarm);
+        if let Some(Err(error)) = alarm.map(|alarm| gil::call_method(alarm.bind(py), "cancel", [])) {
+            event_loops::report(py, error);
+        }
+    }
+
+    /// Ends the coroutine, and counts a call that was started and has no result. Calls no Python code, as a finaliser
+    /// must not: an alarm that is left rings for a future that has no task.
     fn give_up(&mut self) {
         self.sleep = None;
         if let Some(call) = self.call.take()
@@ -113,23 +181,39 @@ impl QueueAwaitable {
     }
 
     fn advance(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let future = self.sleep.as_ref().and_then(|sleep| sleep.future.as_ref());
-        if let Some(future) = future {
+        if let Some(sleep) = &self.sleep {
             // Not done yet: sleep on. A failed future (its loop cancelled it) raises here.
-            match gil::call_method(future.bind(py), "__next__", []).map(Bound::unbind) {
+            match gil::call_method(sleep.future.bind(py), "__next__", []).map(Bound::unbind) {
                 Err(error) if error.is_instance_of::<PyStopIteration>(py) => {}
                 unfinished => return unfinished,
             }
         }
         self.is_started = true;
-        match self.call()?.try_now(py)? {
-            None => self.fall_asleep(py),
-            Some(result) => {
+        let otherwise = self.otherwise(py)?;
+        match (self.call()?.try_now(py, otherwise)?, otherwise) {
+            (None, Otherwise::Wait) => {
+                self.wake_up(py);
+                self.fall_asleep(py)
+            }
+            (None, Otherwise::GiveUp) => Err(self.call()?.timed_out(py)),
+            (Some(result), _) => {
+                self.wake_up(py);
                 self.call = None; // it has its result, so nothing is given up when the step ends the coroutine
                 Err(errors::stop_iteration(result))
             }
         }
     }
+}
+
+/// Returns the event loop that runs the current task.
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    gil::call(RUNNING.import(py, "asyncio", "get_running_loop")?, [])
+}
+
+/// Returns the time on the clock of an event loop.
+fn time(event_loop: &Bound<'_, PyAny>) -> PyResult<f64> {
+    gil::float(&gil::call_method(event_loop, "time", [])?)
 }
 
 #[pymethods]
@@ -145,6 +229,7 @@ impl QueueAwaitable {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let step = self.advance(py);
         if step.is_err() {
+            self.wake_up(py);
             self.give_up();
         }
         step
@@ -170,6 +255,7 @@ impl QueueAwaitable {
         value: Option<Bound<'_, PyAny>>,
         traceback: Option<Bound<'_, PyTraceback>>,
     ) -> PyResult<Py<PyAny>> {
+        self.wake_up(py);
         self.give_up();
         let error = exception(kind, value)?;
         if traceback.is_some() {
@@ -179,7 +265,8 @@ impl QueueAwaitable {
     }
 
     /// Ends it; no item is taken or put.
-    fn close(&mut self) {
+    fn close(&mut self, py: Python<'_>) {
+        self.wake_up(py);
         self.give_up();
     }
 
@@ -191,10 +278,9 @@ impl QueueAwaitable {
         if let Some(call) = &self.call {
             call.traverse(&visit)?;
         }
-        match self.sleep.as_ref().and_then(|sleep| sleep.future.as_ref()) {
-            Some(future) => visit.call(future),
-            None => Ok(()),
-        }
+        let Some(sleep) = &self.sleep else { return Ok(()) };
+        visit.call(&sleep.future)?;
+        visit.call(&sleep.alarm)
     }
 
     fn __clear__(&mut self) {

@@ -15,13 +15,13 @@
 
 use crate::ctrl_c;
 use crate::gil;
-use drainq_core::multi::Wake;
 use drainq_core::sync::Mutex;
+use drainq_core::wait::tickets::Wake;
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyCFunction;
+use pyo3::types::{PyCFunction, PyFloat};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -147,13 +147,7 @@ impl EventLoops {
 
     /// Runs in the loop's thread: notifies the tasks that are ready.
     fn resume(&self, py: Python<'_>, address: usize) -> PyResult<()> {
-        for future in self.take_ready(address) {
-            let future = future.bind(py);
-            if !gil::call_method(future, "done", [])?.is_truthy()? {
-                gil::call_method(future, "set_result", [py.None().bind(py)])?;
-            }
-        }
-        Ok(())
+        self.take_ready(address).iter().try_for_each(|future| resume_task(future.bind(py)))
     }
 
     /// Takes the futures of the ready tasks that still sleep; the next token schedules a call anew.
@@ -179,8 +173,29 @@ impl EventLoops {
     }
 }
 
+/// Ends the sleep of a task, in the thread of its loop.
+fn resume_task(future: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !gil::call_method(future, "done", [])?.is_truthy()? {
+        gil::call_method(future, "set_result", [future.py().None().bind(future.py())])?;
+    }
+    Ok(())
+}
+
+/// Has the loop end the sleep of a task at this time of the loop's clock; returns the loop's handle, to be cancelled.
+pub fn resume_at<'py>(
+    event_loop: &Bound<'py, PyAny>,
+    time: f64,
+    future: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = future.py();
+    let resume = PyCFunction::new_closure(py, Some(c"resume"), None, |arguments, _| -> PyResult<()> {
+        resume_task(&arguments.get_item(0)?)
+    })?;
+    gil::call_method(event_loop, "call_at", [PyFloat::new(py, time).as_any(), resume.as_any(), future])
+}
+
 /// Reports an exception of a loop. That of a closed loop is ignored; that of a signal handler must not be lost.
-fn report(py: Python<'_>, error: PyErr) {
+pub fn report(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         ctrl_c::come_again(py);
     } else if !error.is_instance_of::<PyException>(py) {
