@@ -222,6 +222,31 @@ class Batch:
         assert now.handled + now.failed == sum(self.handled), now
 
 
+def run_tasks(queue: Any, ends: list[Any], gets: list[Callable[[], Any]]) -> None:
+    """Puts and gets in tasks, each for a moment; one of them is cancelled."""
+    gets = [*gets, lambda: queue.get_many_async(2), lambda: anext(queue.stream_async())]
+
+    async def one(number: int) -> None:
+        with contextlib.suppress(*REFUSED):
+            await ends[number % len(ends)].put_async(Name(number), 0.01)
+        with contextlib.suppress(*REFUSED):
+            await asyncio.wait_for(gets[number % len(gets)](), 0.01)
+        strike("call")
+
+    async def main() -> None:
+        tasks = [asyncio.ensure_future(one(number)) for number in range(8)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+async def enter(queue: Any) -> None:
+    async with queue:
+        pass
+
+
 class Multi:
     """Two sub-queues, what went in, and what came out."""
 
@@ -289,22 +314,8 @@ class Multi:
         self.subs[0].clear()
 
     def tasks(self) -> None:
-        async def one(number: int) -> None:
-            queue, sub = self.queue, self.subs[number % 2]
-            calls = (queue.get_async, queue.get_item_async, lambda: queue.get_many_async(2), queue.__anext__)
-            with contextlib.suppress(*REFUSED):
-                await asyncio.wait_for(sub.put_async(Name(number)), 0.01)
-            with contextlib.suppress(*REFUSED):
-                await asyncio.wait_for(calls[number % 4](), 0.01)
-            strike("call")
-
-        async def main() -> None:
-            tasks = [asyncio.ensure_future(one(number)) for number in range(8)]
-            await asyncio.sleep(0)
-            tasks[0].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-        asyncio.run(main())
+        queue = self.queue
+        run_tasks(queue, self.subs, [queue.get_async, queue.get_item_async])
         for end in ("close", "throw"):
             with contextlib.suppress(ValueError):
                 getattr(self.queue.get_async(), end)(*[ValueError][: end == "throw"])
@@ -317,6 +328,9 @@ class Multi:
         self.queue.shutdown()
         with contextlib.suppress(std.Full, ShutDown):
             self.offer(self.subs[0], 1)
+        with self.queue as queue:
+            self.got.extend(queue.stream())
+        asyncio.run(enter(self.queue))
         MultiQueue[Name]().add_sub_queue(Name(1)).put(Name(2))  # ends with its items
 
     rows: ClassVar[Rows] = {
@@ -324,10 +338,10 @@ class Multi:
         "MultiQueue: add_sub_queue remove_sub_queue get_sub_queue keys __getitem__ __contains__ __len__": keys,
         "SubQueue: put put_nowait put_many clear remove remove_if enable disable stats qsize empty full remaining_capacity"
         " __repr__ __contains__ __iter__": items,
-        "MultiQueue: get_async get_item_async get_many_async __aiter__ __anext__": tasks,
+        "MultiQueue: get_async get_item_async get_many_async stream_async": tasks,
         "SubQueue: put_async": tasks,
         "QueueAwaitable: __await__ __iter__ __next__ send throw close": tasks,
-        "MultiQueue: shutdown": close,
+        "MultiQueue: shutdown stream __enter__ __exit__ __aenter__ __aexit__": close,
     }
 
     def end(self) -> None:
@@ -364,7 +378,7 @@ class Set:
             ),
             lambda: self.queue.done([Name(1), Name(7)]),
             lambda: self.queue._end_poll(self.queue._begin_poll()),
-            lambda: self.got.extend(self.queue.get_many(100)),
+            lambda: self.got.extend(self.queue.get_many(100, min_items=0)),
         ]
 
     def fill(self) -> None:
@@ -378,7 +392,7 @@ class Set:
         with contextlib.suppress(std.Empty):
             self.got.append(self.queue.get(timeout=0.001))
             self.got.append(self.queue.get_nowait())
-        self.got.extend(self.queue.get_many(1))
+        self.got.extend(self.queue.get_many(1, min_items=0))
         poll = self.queue._begin_poll()
         self.queue.done(many(4))
         assert self.queue._end_poll(poll)
@@ -390,18 +404,29 @@ class Set:
         repr((queue.empty(), queue.full(), queue.remaining_capacity()))
         self.got.extend(queue.clear())  # the books count these apart: see `end`
         queue.shutdown()
+        with queue:
+            self.got.extend(queue.stream())
+        asyncio.run(enter(queue))
         SetQueue[Name]().put(Name(1))  # ends with its item
 
+    def tasks(self) -> None:
+        run_tasks(self.queue, [self.queue], [self.queue.get_async])
+        end_strikes()  # as for a multi-queue
+        now = self.queue.stats()
+        self.put[:], self.got[:] = [True] * now.put, [Name(0)] * (now.put - now.size)
+
     rows: ClassVar[Rows] = {
+        "SetQueue: put_async get_async get_many_async stream_async": tasks,
         "SetQueue: put put_nowait put_many get get_nowait get_many done": get,
-        "SetQueue: __contains__ knows __iter__ __len__ __repr__ qsize empty full remaining_capacity stats clear shutdown": show,
+        "SetQueue: __contains__ knows __iter__ __len__ __repr__ qsize empty full remaining_capacity stats clear shutdown"
+        " stream __enter__ __exit__ __aenter__ __aexit__": show,
     }
 
     def end(self) -> None:
         end_strikes()
         now = self.queue.stats()
         assert now.put == sum(self.put) == len(self.got) + now.size, (now, sum(self.put), len(self.got))
-        assert now.size == len(self.queue) == len(list(self.queue)) == len(self.queue.get_many(10_000))
+        assert now.size == len(self.queue) == len(list(self.queue)) == len(self.queue.clear())
         assert (now.blocked_getters, now.blocked_putters) == (0, 0)
 
 
@@ -453,6 +478,7 @@ def main(room: str, *kinds: str) -> None:
                 play(made)
                 made.end()
     over.set()
+    signal.setitimer(signal.ITIMER_REAL, 0)  # at the exit the signal would end the process
     faulthandler.cancel_dump_traceback_later()
     assert not errors, "\n".join(set(errors))
     print(*sorted(struck))
