@@ -178,6 +178,16 @@ def test_what_waits_behind_a_slow_handler_is_given_back_at_the_second_check_once
     assert settled == [0, 1, 1]
 
 
+def test_between_two_messages_nothing_is_given_back_and_after_the_consumer_nothing_checked(queue, keeper):
+    waiting = Waiting()
+    with keeper:
+        keeper.hold(queue.try_poll(), waiting)
+        keeper.let_go()
+        for _ in range(3):
+            keeper._extend_in_time()
+    assert waiting.settled == 0 and keeper._check.stopped
+
+
 def test_each_message_has_its_own_two_checks(queue, keeper):
     waiting = Waiting()
     for envelope in (queue.try_poll(), queue.try_poll()):

@@ -132,6 +132,9 @@ def test_a_priority_that_is_none_is_refused(queue, world, priority):
 def test_the_greatest_priorities_are_stored(queue, world, priority):
     queue.offer_or_update("a", 1, world.now, priority=priority)
     assert queue.peek()[0].priority == priority
+    assert queue.try_poll().payload == 1
+    if world.backend == "sqlite":  # one statement tells it, once
+        assert queue._session.storage._by_priority == {queue._session.kind}
 
 
 def indexes(world):

@@ -22,6 +22,7 @@ def test_the_batch_and_its_error_come_again_after_the_delay(queue, world):
     ]
     assert len(set(batch.message_id)) == 2
     assert all(key.startswith("given-up/") for key in batch.message_id)
+    assert "delay=60.0" in repr(to_delayed_queue(queue))
 
 
 def test_items_that_the_codec_cannot_encode_are_turned_into_something_it_can(queue, world):

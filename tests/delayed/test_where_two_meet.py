@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
+import drainq.delayed.admin
 import drainq.delayed.consume
 import drainq.delayed.poll
 import drainq.delayed.queue
 import drainq.delayed.wake
-from drainq.delayed import DelayedQueue, QueueBroken, TimeConfig
+from drainq.delayed import DelayedQueue, QueueBroken, ScheduledMessage, TimeConfig
 from drainq.delayed.consume_prefetch import Pace, Prefetched
+from drainq.delayed.deadline import set_deadline
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.records import Row
-from drainq.delayed.storage.sqlite.storage import MemoryStorage
+from drainq.delayed.storage.sqlite.storage import MemoryStorage, SQLiteStorage
 from drainq.delayed.wake import Wakeup, wake_after_commit
 from drainq.errors import ShutDown
 from tests.delayed.test_consume_loop import Away, Bench, prefetching
@@ -190,6 +193,75 @@ def test_polls_and_consumers_listen_and_a_poll_without_time_looks_once(monkeypat
     assert len(listened) == 2
 
 
+def test_calls_that_look_have_their_defaults_and_close_what_they_open(tmp_path, monkeypatch):
+    bench = Bench()
+    bench.offer(*(f"{n:02}" for n in range(12)))
+    assert len(bench.queue.peek()) == 10 and bench.queue.peek()[0].locked is False
+    for name, method in (("dead", bench.queue.dead_letters), ("history", bench.queue.history)):
+        asked = calls_of(bench.storage, name, monkeypatch, [])
+        assert method() == [] and asked[0][1] == 100
+    assert bench.queue.purge_dead(100 * 366 * 24 * 3600) == 0, "a century is allowed"
+    assert len(bench.queue.try_poll_many(2**31 - 1).payload) == 12
+    url, opened = f"sqlite:///{tmp_path}/queue.db", []
+    DelayedQueue.open(url, "mail").close()
+    open_storage = drainq.delayed.admin.open_storage
+    monkeypatch.setattr(
+        drainq.delayed.admin, "open_storage", lambda *a, **b: opened.append(open_storage(*a, **b)) or opened[-1]
+    )
+    assert [info.name for info in DelayedQueue.queues(url)] == ["mail"]
+    assert [storage._closed for storage, _ in opened] == [True]
+
+
+@pytest.mark.parametrize("many", [0, 8], ids=["a few", "many"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ScheduledMessage("a", 1, float("nan")), ScheduledMessage("a", 1, 4.0, priority=2**31), ScheduledMessage("", 1, 4.0),
+        ScheduledMessage("a", 1, True), ("a", 1, 4.0),
+    ],
+)  # fmt: skip
+def test_one_bad_message_refuses_its_batch_however_large_and_is_counted(many, bad):
+    """Many messages are checked together, and a few one by one."""
+    bench = Bench()
+    good = [ScheduledMessage(f"{n}", n, float(n)) for n in range(many + 1)]
+    with pytest.raises((TypeError, ValueError), match="^message 1 of the batch: "):
+        bench.queue.offer_batch([good[0], bad, *good[1:]])
+    assert bench.states() == (0, 0, 0, 0)
+
+
+def test_a_large_batch_keeps_what_each_message_says_of_itself():
+    bench = Bench()
+    bench.offer(*(f"{n}" for n in range(9)))
+    messages = [ScheduledMessage(f"{n}", "new", 4.0, can_update=n == 3) for n in range(9)]
+    assert [outcome.value for outcome in bench.queue.offer_batch(messages)].count("updated") == 1
+
+
+def test_a_try_with_little_time_left_shortens_the_wait_for_a_lock_for_itself_alone():
+    storage, waits = MemoryStorage(), []
+    for end in (time.monotonic() + 1, None):
+        before = set_deadline(end)
+        with storage._cursor() as cursor:
+            waits.append(cursor.execute("PRAGMA busy_timeout").fetchone()[0])
+        set_deadline(before)
+    assert waits[0] <= 1000 and waits[1] == 30_000
+    storage.close()
+    never_opened = SQLiteStorage("unused.db", table="t", busy_timeout=None)
+    never_opened.close()
+    for closed in (storage, never_opened):
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            closed.counts("kind", 0)
+
+
+def test_a_callers_connection_may_return_any_rows_and_commit_by_itself(tmp_path):
+    with DelayedQueue.open(f"sqlite:///{tmp_path}/queue.db", "mail") as queue:
+        connection = sqlite3.connect(tmp_path / "queue.db", isolation_level=None)
+        connection.row_factory = lambda cursor, row: {"row": row}
+        assert queue.offer_batch([ScheduledMessage("a", n, 0) for n in range(2)], connection=connection)
+        assert queue.contains_message("a") and not connection.in_transaction
+        assert queue.try_poll().ack(connection=connection) and not queue.contains_message("a")
+        connection.close()
+
+
 # --- the consumer's loop
 
 
@@ -334,6 +406,27 @@ def test_one_wake_ends_the_wait_of_all_and_nobody_waits_after_it(monkeypatch):
     later = calls_of(drainq.delayed.wake.SHARED, "after", monkeypatch)
     wakeup.wake_in(5)  # nobody waits, so who polls learns when
     assert wakeup.count() == noted + 2 and later == []
+
+
+@pytest.mark.parametrize(("status", "ended"), [(0, True), (1, False), (2, False), (None, True)])
+def test_a_transaction_of_psycopg_has_ended_when_its_connection_is_idle_or_closed(monkeypatch, status, ended):
+    """1: a statement runs, 2: a transaction is open; None: the connection is closed."""
+    woken, later = [], calls_of(drainq.delayed.wake.SHARED, "after", monkeypatch)
+    connection = (
+        SimpleNamespace() if status is None else SimpleNamespace(info=SimpleNamespace(transaction_status=status))
+    )
+    wake_after_commit(connection, lambda: woken.append(True), 3600.0)
+    assert (bool(woken), len(later)) == (ended, not ended)
+
+
+def test_a_listener_that_leaves_takes_no_other_with_it():
+    wakeup, heard = Wakeup(), []
+    first, second = (lambda: heard.append(1)), (lambda: heard.append(2))
+    wakeup.add_listener(first)
+    wakeup.add_listener(second)
+    wakeup.remove_listener(first)
+    wakeup.wake()
+    assert heard == [2]
 
 
 @pytest.mark.parametrize(("most", "looks"), [(0.0, 0), (3600.0, 1)])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from math import isnan
 from typing import Any, cast
 
 from drainq.delayed.codec import Codec
@@ -31,12 +30,14 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> l
         return [_encoded_offer(messages[0], codec)]
     try:
         return _encoded_batch(messages, codec)
-    except UnfitItem:
+    except (TypeError, ValueError):
         for place, message in enumerate(messages):
             try:
                 _encoded_offer(message, codec)
-            except UnfitItem as error:
-                raise UnfitItem(f"message {place} of the batch: {error}") from None
+            except (TypeError, ValueError) as error:
+                if type(error) not in (UnfitItem, TypeError, ValueError):  # of a codec, with arguments of its own
+                    raise
+                raise type(error)(f"message {place} of the batch: {error}") from error
         raise
 
 
@@ -71,7 +72,7 @@ def _in_ms(times: list[When]) -> list[int]:
     """Apply :func:`to_ms` to each time, all at once if they are floats, as is usual."""
     if set(map(type, times)) == {float}:
         floats = cast("list[float]", times)
-        if in_range(min(floats)) and in_range(max(floats)) and not any(map(isnan, floats)):
+        if in_range(min(floats)) and in_range(max(floats)):  # a NaN cannot be rounded
             return [round(at * 1_000_000) // 1000 for at in floats]
     ms: list[int] = []
     last_at: object = ms  # what no time is

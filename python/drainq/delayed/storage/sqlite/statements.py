@@ -36,7 +36,6 @@ def in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
             f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
         )
     cursor = connection.cursor()
-    cursor.row_factory = None  # the caller's may return anything
     try:
         if not connection.in_transaction and connection.isolation_level is not None:
             cursor.execute("BEGIN IMMEDIATE")
