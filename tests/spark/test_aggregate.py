@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from tests.spark_session import by_value
 
-from drainq._native import (
+from drainq import (
     BatchQueue,
     BatchQueueConfig,
     BufferStrategy,
