@@ -1,4 +1,4 @@
-"""Runs a check in a forked child, with a time limit."""
+"""Runs a check in a forked child, with a time limit, and finalises objects before the renewal."""
 
 from __future__ import annotations
 

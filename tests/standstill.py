@@ -1,4 +1,4 @@
-"""Ends a test at a standstill: nothing of it runs, nothing of it waits for a processor, and so nothing will come of it.
+"""Ends a test at a standstill: none of its threads runs or waits for a processor, so it will never end.
 
 A wait that never ends is found by a patience, and a patience that does for a busy machine is long. A standstill is told
 apart from a busy machine: the kernel says of each thread how long it has run, and whether it waits for a

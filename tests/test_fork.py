@@ -1,4 +1,4 @@
-"""The registry of what a forked child renews."""
+"""The registry of objects that a forked child renews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A process without memory: what takes an item raises MemoryError, as the standard library's queues do, and counts on."""
+"""A process without memory: a call that adds an item raises MemoryError, as the standard library's queues do, and the
+counters stay right.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timer: in order, once, cancellable, held up by nobody; a repetition has one turn at a time."""
+"""The timer: in order, once, cancellable, without delay by a slow work. A repetition has one turn at a time."""
 
 from __future__ import annotations
 

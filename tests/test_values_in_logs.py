@@ -1,4 +1,4 @@
-"""A secret goes through every refusal of a worker, an exporter and a queue; nothing that drainq says shows it."""
+"""A secret goes through every refusal of a worker, an exporter and a queue. No text of drainq shows it."""
 
 from __future__ import annotations
 

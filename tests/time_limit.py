@@ -1,4 +1,4 @@
-"""The time that a test has: what waits for ever is a failed test, and not the end of the whole run."""
+"""The time limit of a test: an endless wait fails the test, and does not end the whole run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues that drain themselves: drainq's batch queue, and what one would build or take instead.
+"""Queues that drain themselves: drainq's batch queue, and the rivals that a program would build or take instead.
 
 Each is opened with a load, a handler, the number of items that it may hold and whether a producer waits when there is no
 room. ``put(item)`` is the call that producers make; ``close()`` returns once everything that was accepted has been

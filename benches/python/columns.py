@@ -1,4 +1,4 @@
-"""The figures of the work on columns: lines to columns, aggregates by key, and sketches, beside other libraries.
+"""The figures of columns: parsing, aggregates by key, and sketches, compared with other libraries.
 
 python -m benches.python.columns
 

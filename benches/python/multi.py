@@ -1,4 +1,4 @@
-"""The multi-queue beside queue.Queue, PriorityQueue, a naive multi-queue under one Condition, and culsans.
+"""The multi-queue compared with queue.Queue, PriorityQueue, a naive multi-queue under one Condition, and culsans.
 
 Run it:  python -m benches.python.multi [--quick] [--only WORD] [--rounds N] [--out DIR]
 

@@ -1,4 +1,4 @@
-"""The figures of the sources: the set queue beside what one writes by hand, and the story of the slow source.
+"""The figures of the sources: the set queue compared with one written by hand, and the story of the slow source.
 
 python -m benches.python.sources
 """

@@ -1,4 +1,4 @@
-"""Queues inside Spark tasks, beside what one writes by hand: one warm session, in local mode on two cores.
+"""Queues inside Spark tasks, compared with code written by hand: one warm session, in local mode on two cores.
 
 1. A sink that takes 5 ms for 1,000 rows: ``sink`` with eight threads, a loop, eight threads and a ``queue.Queue``.
 2. Counts and sums of Python rows by key: ``aggregate``, a dictionary, a ``queue.Queue`` with an item for each row,

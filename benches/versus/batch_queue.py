@@ -1,4 +1,4 @@
-"""The batch queue end to end, beside what one would build or take instead.
+"""The batch queue end to end, compared with queues that a program would build or take instead.
 
 Run it:  python -m benches.versus.batch_queue [--quick] [--only WORD] [--rounds N] [--out DIR]
 

@@ -1,4 +1,4 @@
-"""The delayed queue beside the source document's SQL, procrastinate and pgqueuer, and beside itself on crowded tables.
+"""The delayed queue compared with the source document's SQL, procrastinate and pgqueuer, and on crowded tables.
 
 Run it:  python -m benches.versus.delayed [--quick] [--only WORD] [--rounds N] [--disk DIR] [--out DIR]
 

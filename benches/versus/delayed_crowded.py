@@ -1,4 +1,4 @@
-"""The delayed queue beside itself, on a table that is full of other things: future rows, dead rows, a million rows under a schedule."""
+"""The delayed queue on a table that is full of other rows: future rows, dead rows, a million rows under a schedule."""
 
 from __future__ import annotations
 

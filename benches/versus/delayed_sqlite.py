@@ -1,4 +1,4 @@
-"""The delayed queue on SQLite beside plain ``executemany`` of the same rows into the same table."""
+"""The delayed queue on SQLite compared with plain ``executemany`` of the same rows into the same table."""
 
 from __future__ import annotations
 

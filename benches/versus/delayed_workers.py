@@ -1,4 +1,4 @@
-"""The rivals' own worker loops, as their documentation has a user run them: what drainq's ``consume`` is to drainq.
+"""The rivals' own worker loops, as their documentation shows them, for comparison with drainq's ``consume``.
 
 pgqueuer's ``QueueManager`` in its default batch mode (ten jobs a fetch, and their ends logged ten at a time), each job a
 task of the event loop; procrastinate's ``Worker`` with ten jobs at once, which are deleted when they have succeeded.

@@ -1,4 +1,4 @@
-"""The exporters beside the tools that they replace: OpenTelemetry's own exporter, and confluent-kafka by hand.
+"""The exporters compared with the tools that they replace: OpenTelemetry's own exporter, and confluent-kafka by hand.
 
 Run it:  python -m benches.versus.export [--quick] [--only WORD] [--rounds N] [--out DIR]
 

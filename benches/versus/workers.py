@@ -1,4 +1,4 @@
-"""The batch writer beside the database's own quickest way, by hand: the same rows, the same transactions.
+"""The batch writer compared with the database's own fastest way, by hand: the same rows, the same transactions.
 
 1. Insert and upsert, SQLite and PostgreSQL: ``produce_many`` and ``flush`` against ``executemany`` (SQLite), COPY, and
    COPY into a temporary table and a merge from there (PostgreSQL), in transactions of 8,192 rows, drainq's batch size.

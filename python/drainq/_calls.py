@@ -35,7 +35,7 @@ def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
 
 
 def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any, Any, Any]:
-    """Return what is called of a handler: ``consume``, ``on_idle`` and ``on_close``, the latter two or None.
+    """Return the callables of a handler: ``consume``, and ``on_idle`` and ``on_close`` or None.
 
     Args:
         name: the name of the caller's parameter.

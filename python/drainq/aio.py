@@ -6,7 +6,7 @@ on a coroutine's behalf. A coroutine has no place in the line of producers that 
 first to try after room was made gets it.
 
 Handling: the drain thread hands the batch to the event loop of the configuration and waits, without the GIL, until the
-handler's coroutine has ended there. So the promises of the queue stay what they are: one call of a handler at a time,
+handler's coroutine has ended there. So the queue's promises hold: one call of a handler at a time,
 in order, each batch counted once.
 
 # Invariants
@@ -130,7 +130,7 @@ class _OnLoop:
 
 
 def check_loop(loop: object) -> None:
-    """Refuse what is no event loop."""
+    """Raise TypeError if the object is no event loop."""
     if not isinstance(loop, asyncio.AbstractEventLoop):
         raise TypeError(f"loop must be an asyncio event loop, such as asyncio.get_running_loop(), got {loop!r}")
 

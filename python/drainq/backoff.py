@@ -102,7 +102,7 @@ class Tries:
         """Note a failed try. Return the seconds until the next, or None to give up.
 
         Args:
-            error: what the try raised; its ``after``, if it has one, is the shortest pause in seconds.
+            error: the exception of the try. Its ``after``, if it has one, is the shortest pause in seconds.
         """
         pause = self._backoff.delay(self.failures)
         after = getattr(error, "after", None)

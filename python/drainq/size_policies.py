@@ -1,6 +1,6 @@
 """``ThreadPolicy``, ``PartitionPolicy`` and ``BufferStrategy``: rules that the configuration of a batch queue names.
 
-A policy pickles and copies as the call that makes it, so that what arrives has passed the checks of that call.
+A policy is pickled and copied as the call that makes it, so the receiver runs the checks of that call.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _of_partitions(rule: str, name: str, value: Any) -> PartitionPolicy:
 
 
 class BufferStrategy(Enum):
-    """What ``produce`` does when the item's partition is full.
+    """The action of ``produce`` when the item's partition is full.
 
     ``BLOCKING`` (the default) waits for room. ``IF_POSSIBLE`` gives up at once; the item counts as rejected.
 

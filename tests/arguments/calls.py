@@ -1,4 +1,4 @@
-"""The table of public calls: how each is made (``makers.py``), and what kind of value each parameter takes."""
+"""The table of public calls: the makers of each call (``makers.py``), and the kind of value of each parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items that stand for many rows: capacity and counters by `len_of`; and how batches form."""
+"""Items of many rows: capacity and counters by `len_of`, and the size of batches."""
 
 import threading
 

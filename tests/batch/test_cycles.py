@@ -1,4 +1,4 @@
-"""Whatever a queue holds may hold the queue: each such cycle is collected, and every object of it let go."""
+"""Cycles: an object that a queue holds may hold the queue. Each such cycle is collected."""
 
 import asyncio
 import gc

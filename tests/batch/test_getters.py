@@ -1,4 +1,4 @@
-"""Dispatch keys that are done natively, and routes by name: what a call of the key would say, and asked once an item."""
+"""Native dispatch keys, and routes by name: the same result as a call of the key, which is made once an item."""
 
 import collections
 import operator

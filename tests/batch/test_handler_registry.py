@@ -1,4 +1,6 @@
-"""The handlers of a queue by type: who gets the items, the idle calls and the end; what is left of a former handler."""
+"""The handlers of a queue by type: which handler gets the items, the idle calls and the end, and the rest of a former
+handler.
+"""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""One name, one number: however strange the hash, the comparison or the class of what is produced."""
+"""One name has one number, even with a strange hash, comparison or class."""
 
 import functools
 import operator

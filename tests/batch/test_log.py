@@ -1,4 +1,6 @@
-"""A log that raises: what cannot be logged goes to `sys.unraisablehook`, and stops no thread of drainq; Ctrl-C is kept."""
+"""A log that raises: a record that cannot be logged goes to `sys.unraisablehook`, stops no thread of drainq, and Ctrl-C
+is kept.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of queues that have ended is given back: no list of living queues keeps what is left of one."""
+"""The memory of ended queues is freed: no list of live queues keeps a part of one."""
 
 import pytest
 

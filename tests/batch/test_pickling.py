@@ -1,4 +1,4 @@
-"""Settings travel to another process and keep every value; what has threads, connections or items says what to send."""
+"""Settings keep every value in another process. Objects with threads, connections or items name what to send instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An item of many rows counts with all of them, whatever becomes of it: in the counters, and in what `on_drop` hears."""
+"""An item of many rows counts with its weight in all counters and in the calls of `on_drop`."""
 
 import asyncio
 import collections

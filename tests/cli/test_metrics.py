@@ -1,4 +1,4 @@
-"""``drainq metrics`` as a process of its own, with Spark: what it says of a log of rubbish, and on Ctrl-C."""
+"""``drainq metrics`` in a new process, with Spark: its output for a log of rubbish, and on Ctrl-C."""
 
 from __future__ import annotations
 

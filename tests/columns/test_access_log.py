@@ -1,4 +1,4 @@
-"""The native reader says of every line what the rules in ``line_rules`` say."""
+"""The native reader agrees with the rules of ``line_rules`` on every line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ``GroupBy`` is one thread's at a time: what another thread is told meanwhile."""
+"""Two threads that use one ``GroupBy``: the second gets an error."""
 
 from __future__ import annotations
 

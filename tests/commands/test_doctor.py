@@ -1,4 +1,4 @@
-"""``drainq doctor``: what it prints, and its exit codes."""
+"""``drainq doctor``: its output, and its exit codes."""
 
 from __future__ import annotations
 

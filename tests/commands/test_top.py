@@ -1,4 +1,4 @@
-"""``drainq top``: what it reads of endpoints, what it shows, and what it answers a shell."""
+"""``drainq top``: its reads of endpoints, its frames, and its exit codes."""
 
 from __future__ import annotations
 

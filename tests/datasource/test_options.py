@@ -1,4 +1,4 @@
-"""The options of the data source: what is read, and what is refused with its value."""
+"""The options of the data source: accepted ones, and those refused with their value."""
 
 from __future__ import annotations
 

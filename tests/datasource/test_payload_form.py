@@ -1,4 +1,4 @@
-"""Payloads go into the queue and come back, and a consumer in Python finds what the table in the documents says."""
+"""Payloads enter the queue and come back in the forms that the documents list."""
 
 from __future__ import annotations
 

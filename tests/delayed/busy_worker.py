@@ -1,4 +1,4 @@
-"""Produces and consumes on one queue beside other processes. Run by test_faults.py.
+"""A program that produces and consumes on one queue, next to other processes. Run by test_faults.py.
 
 Prints what it took, one a line, when the queue stays empty.
 """

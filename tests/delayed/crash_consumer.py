@@ -1,4 +1,4 @@
-"""A consumer that polls and then says so, and waits to be killed. Run by test_faults.py."""
+"""A consumer that polls, reports this, and waits to be killed. Run by test_faults.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drainq delayed``: what it prints, what it changes, how it refuses."""
+"""``drainq delayed``: its output, its changes, its refusals."""
 
 from __future__ import annotations
 

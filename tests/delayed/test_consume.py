@@ -1,4 +1,4 @@
-"""The consuming loop: what it acknowledges, what it gives back, when it ends. On every back end."""
+"""The consuming loop: acknowledged messages, returned messages, and its end. On every back end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One consumer's loop against a storage that fails as told: what it waits for, and what it gives back."""
+"""One consumer's loop with a storage that fails on request: its waits, and the messages that it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A wrong clock spoils no schedule: what it made too early comes in its time, and the rest is made as ever."""
+"""A wrong clock spoils no schedule: a tick that was made too early comes at its time, and later ticks are made as
+usual.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One key is one message, whatever the database's encoding is, and whatever a program's surroundings set for its own."""
+"""One key is one message, with any encoding of the database and of the program's environment."""
 
 from __future__ import annotations
 

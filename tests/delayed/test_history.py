@@ -1,4 +1,4 @@
-"""The history of a queue: what was acknowledged, and no more of it than was asked for. On every back end."""
+"""The history of a queue: the acknowledged messages, up to the requested number. On every back end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue in memory: what differs from an SQLite file, which every other test runs on."""
+"""A queue in memory: its differences from an SQLite file, which every other test uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations: what they create, what they adopt, what they show."""
+"""Migrations: the tables that they create, adopt and list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offering: what goes in, and what the queue says to it. On every back end."""
+"""Offers: the stored message, and the outcome. On every back end."""
 
 from __future__ import annotations
 

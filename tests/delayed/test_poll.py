@@ -1,4 +1,4 @@
-"""Polling: what comes out, when, in which order, and to whom. On every back end."""
+"""Polls: the delivered message, its time, its order, and its consumer. On every back end."""
 
 from __future__ import annotations
 

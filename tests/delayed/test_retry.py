@@ -1,4 +1,4 @@
-"""Trying again: how often, how long, and what is not tried again at all."""
+"""Retries: their number, their duration, and the errors that are not retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mark below which a poll of PostgreSQL does not look: when it is set, and what it never hides."""
+"""The scan floor, below which a poll of PostgreSQL does not read: when it is set, and that it never hides a message."""
 
 from __future__ import annotations
 

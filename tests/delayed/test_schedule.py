@@ -1,4 +1,4 @@
-"""The daily schedule: when the hours come, and what the two nights a year do to them."""
+"""The daily schedule: its hours, and the two nights a year when the clocks change."""
 
 from __future__ import annotations
 

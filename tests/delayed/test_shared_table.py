@@ -1,4 +1,4 @@
-"""A table that the source's own library, or a person, made and goes on writing: counts, ids and indexes come out right."""
+"""A table that the source's own library, or a person, also writes: counts, ids and indexes stay right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source's own library at work on the same table: its statements, spoken by a stand-in, beside a queue of ours.
+"""The source's own library on the same table: a stand-in runs its statements next to a queue of drainq.
 
 The library itself runs on a JVM and is not here. What the stand-in says, and in which transactions, is what the library
 says: insert or compare-and-swap, lock and mark, delete by the mark, delete by LIKE.

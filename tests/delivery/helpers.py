@@ -1,4 +1,4 @@
-"""Sinks and keepers that do what a test says, a delivery without a worker, and the sum that always holds."""
+"""Sinks and keepers that a test scripts, a delivery without a worker, and the sum that always holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A remote handler that keeps what it got, a client of servers, and the books of a server."""
+"""A remote handler that records its items, a client of servers, and the counters of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of OTLP metrics inside the test's process: it answers what the test scripts, and keeps what it accepted."""
+"""A server of OTLP metrics inside the test's process: it answers as the test scripts, and records the accepted points."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A way to a server that breaks when the test says so: bytes in both directions, until the connections are cut or fall
-silent."""
+"""A connection to a server that a test can break: bytes pass in both directions until they are cut off or stop."""
 
 from __future__ import annotations
 

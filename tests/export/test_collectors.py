@@ -1,4 +1,4 @@
-"""Collectors that are not ours take what the OTLP exporter sends, and read from it what was put in."""
+"""Other implementations of collectors accept the OTLP exporter's requests, and read the same points."""
 
 from __future__ import annotations
 

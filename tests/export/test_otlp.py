@@ -1,4 +1,4 @@
-"""The OTLP exporter against a server that answers what the test says: every point is accounted for."""
+"""The OTLP exporter against a scripted server: every point is accounted for."""
 
 from __future__ import annotations
 

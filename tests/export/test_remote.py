@@ -1,4 +1,4 @@
-"""A client and servers over real streams: what was acknowledged is never sent again, and nothing is handled twice."""
+"""A client and servers over real streams: acknowledged items are never sent again, and no item is handled twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of several servers: which server gets an item, and what happens when a server goes."""
+"""A client of several servers: the server of each item, and the loss of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs made for a test, and an independent count of what they say."""
+"""Logs made for a test, and an independent count of their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following a directory: finished files are counted once; what is not counted is named."""
+"""Following a directory: finished files are counted once, and every uncounted file is named."""
 
 from __future__ import annotations
 

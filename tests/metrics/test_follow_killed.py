@@ -1,4 +1,4 @@
-"""A command that follows is killed on either side of a commit; the next one goes on, and each line counts once."""
+"""A following command is killed before or after a commit. The next one continues, and each line counts once."""
 
 from __future__ import annotations
 

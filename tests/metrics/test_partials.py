@@ -1,4 +1,4 @@
-"""Partial results merge to what one pass would have given, in order, slice by slice."""
+"""Partial results merge to the result of a single pass, in order, slice by slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page for those who read it with a screen reader, on a phone, or in the dark."""
+"""The page with a screen reader, on a phone, and in the dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP endpoint: what it serves, that it needs no GIL, and that no client, fork or exit harms it."""
+"""The HTTP endpoint: its answers need no GIL, and no client, fork or exit harms it."""
 
 from __future__ import annotations
 

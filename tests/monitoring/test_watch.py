@@ -1,4 +1,4 @@
-"""Names for queues, workers and sources, and the samples of what only Python code counts."""
+"""Names for queues, workers and sources, and the samples of objects that are written in Python."""
 
 from __future__ import annotations
 

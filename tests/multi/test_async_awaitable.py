@@ -1,4 +1,4 @@
-"""The awaitable itself, beside the calls that it makes: it behaves as a coroutine does."""
+"""The awaitable of the multi-queue's calls behaves as a coroutine does."""
 
 import asyncio
 import gc

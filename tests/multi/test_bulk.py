@@ -1,4 +1,4 @@
-"""``get_many`` that waits: it takes nothing before there is enough, and nobody starves beside enough."""
+"""A waiting ``get_many`` takes no item before there are enough, and no other getter starves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys and set-up: what can be added, found, and refused."""
+"""Keys and set-up: sub-queues that can be added, found, and refused."""
 
 import gc
 import weakref

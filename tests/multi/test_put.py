@@ -1,4 +1,4 @@
-"""Putting: room, blocking, bulk, what is refused and counted."""
+"""Puts: room, waits, bulk, refused and counted items."""
 
 import asyncio
 import queue as std

@@ -1,4 +1,4 @@
-"""Removal: for good, with the leftovers, touching nobody else."""
+"""Removal of a sub-queue: for good, with its leftovers, without effect on the others."""
 
 import threading
 

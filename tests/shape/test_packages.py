@@ -1,4 +1,4 @@
-"""The packages: what the workflows use is pinned, what they need is there, and what is released says one version."""
+"""The packages: pinned actions, complete tools, and one version in the release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A published ratio stands beside the range that it had over the last published runs."""
+"""A published ratio is shown with its range over the last published runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items, keys and handlers that do what programs may do: give up the GIL, raise, come back into the queue."""
+"""Items, keys and handlers of unfriendly programs: they give up the GIL, raise, or call the queue again."""
 
 from __future__ import annotations
 

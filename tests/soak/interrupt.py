@@ -1,4 +1,4 @@
-"""A timer's signal that raises in the main thread, within a call that expects it: what Ctrl-C does, often."""
+"""A timer's signal that raises in the main thread, within a call that expects it, as Ctrl-C does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of a batch queue's items: plain lists, appended by whoever did something, compared at the end.
+"""The account of a batch queue's items: plain lists, to which all threads append, compared at the end.
 
 No lock: `list.append` is one step under the GIL, and what is read here is read when all threads have ended.
 """

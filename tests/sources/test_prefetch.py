@@ -1,4 +1,4 @@
-"""PrefetchSource: what a pull gives, and when a refill starts; by hand, on a hand-driven clock."""
+"""PrefetchSource, driven by hand: the items of a pull, and the start of a refill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PrefetchSource when its source fails or has nothing: when it is asked again."""
+"""PrefetchSource with a source that fails or is empty: the time of the next request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SourceScheduler: what one step moves, and what is refused."""
+"""SourceScheduler: the items that one step moves, and refused arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SourceScheduler: what a failure costs."""
+"""SourceScheduler: the effect of a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SourceScheduler's loop: when it sleeps, wakes and ends, and what may change meanwhile."""
+"""SourceScheduler's loop: its sleeps, wake-ups and end, and changes meanwhile."""
 
 from __future__ import annotations
 

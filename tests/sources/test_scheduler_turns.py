@@ -1,4 +1,4 @@
-"""One turn of the scheduler's loop: how long it sleeps after it, what wakes it, and what a change of sources leaves."""
+"""One turn of the scheduler's loop: the sleep after it, its wake-ups, and a change of sources."""
 
 from __future__ import annotations
 

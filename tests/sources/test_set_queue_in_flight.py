@@ -1,4 +1,4 @@
-"""SetQueue: what the queue knows of an item after it was taken."""
+"""SetQueue: items that stay known after they were taken."""
 
 from __future__ import annotations
 

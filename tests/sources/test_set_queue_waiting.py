@@ -1,4 +1,4 @@
-"""SetQueue: blocked calls, what wakes them and what ends them."""
+"""SetQueue: blocked calls, and the events that wake and end them."""
 
 from __future__ import annotations
 

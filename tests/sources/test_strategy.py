@@ -1,4 +1,4 @@
-"""Strategies: every split adds up, follows the weights, and forgets nobody."""
+"""Strategies: every split adds up, follows the weights, and leaves out no source."""
 
 from __future__ import annotations
 

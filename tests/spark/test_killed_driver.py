@@ -1,4 +1,4 @@
-"""A driver dies in the middle of a stream: the next one goes on, and each message is published once."""
+"""A driver dies in the middle of a stream. The next driver continues, and each message is published once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that refuses a connection in another language: the code that travels beside the text decides."""
+"""A server that refuses a connection in another language: drainq decides by the code, not by the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Database URLs: what each form means, at every door, and that no door shows a password."""
+"""Database URLs: the meaning of each form in every call, and that no call shows a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test kit: what it hands out, and what it notices."""
+"""The test kit: its objects, and the losses that it notices."""
 
 from __future__ import annotations
 

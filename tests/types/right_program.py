@@ -1,4 +1,4 @@
-"""A program without a mistake, as many ways as there are to write it: a type checker must have nothing to say.
+"""A program without a mistake, in as many forms as possible: a type checker must report nothing.
 
 Not imported by any test: ``test_types.py`` has it checked.
 """

@@ -1,4 +1,4 @@
-"""A worker that is dropped without `close`: what it accepted reaches the sink, and its thread ends."""
+"""A worker that is dropped without `close`: its accepted items reach the sink, and its thread ends."""
 
 import collections
 import gc

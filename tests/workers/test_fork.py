@@ -1,4 +1,4 @@
-"""A forked worker starts empty and works; what the parent's worker holds is handed on once, by the parent."""
+"""A forked worker starts empty and works. The parent's worker passes its items on once, in the parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that hold: batches whole or not at all, deadlines kept, what is too old or has no rank is refused."""
+"""Workers that hold items: batches are taken whole or not at all, deadlines kept, too old or unranked items refused."""
 
 from __future__ import annotations
 

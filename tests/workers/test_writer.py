@@ -1,4 +1,4 @@
-"""Tuples into a table; poison stands alone."""
+"""Tuples into a table, with refused rows found alone."""
 
 from __future__ import annotations
 

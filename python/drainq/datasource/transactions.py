@@ -34,7 +34,7 @@ class Transactions:
         Raises:
             QueueUnavailable: the database stayed away.
             QueueBroken: the database refuses for a reason that waiting does not change.
-            Exception: what ``work`` raised.
+            Exception: the error of ``work``.
         """
 
         def attempt() -> T:

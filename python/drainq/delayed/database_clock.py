@@ -53,7 +53,7 @@ class DatabaseClock(SystemClock):
             try:
                 ahead = self._asked()
             except Exception:
-                pass  # the time goes on as before, and the call that the time is for says what is wrong
+                pass  # the time continues from the last answer, and the caller's own statement reports the error
             finally:
                 self._asking.release()
         return self._monotonic() + ahead

@@ -19,7 +19,7 @@ class ToDelayedQueue:
     """An error handler that stores the failed batch. :func:`to_delayed_queue` makes it."""
 
     dead_letters = True
-    """Tells the batch queue to count what a call returns as dead-lettered, not as failed."""
+    """An error handler that returns the number of items to count as dead-lettered instead of failed."""
 
     def __init__(
         self,

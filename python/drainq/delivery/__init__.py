@@ -4,9 +4,9 @@
 | --- | --- |
 | ``accounting`` | counts each item in exactly one place |
 | ``sink_answer`` | sorts a sink's answer for a batch |
-| ``sink_contract`` | defines a sink, and what its errors mean |
+| ``sink_contract`` | defines a sink, and the meaning of its errors |
 | ``delivery`` | sends a batch until each item is accounted for; gives up at the deadline |
-| ``outage`` | decides how long to wait out an outage, and with what pauses |
+| ``outage`` | decides how long to wait for the end of an outage, with which pauses |
 | ``isolate_poison`` | halves a refused batch until each poison item stands alone |
 | ``dead_letter_offer`` | puts messages into a delayed queue |
 | ``payload`` | converts typed values to JSON and back |

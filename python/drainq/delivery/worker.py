@@ -349,7 +349,7 @@ class Worker(abc.ABC):
             self._queue.shutdown(timeout)
 
     def _close_books(self) -> None:
-        """Count the items as lost that the queue accepted and will not hand over."""
+        """Count accepted items as lost if the queue will not hand them over."""
         with self._lock:
             unreached = 0 if self._queue is None else self._on_the_way(self._queue.stats())
             self._books.arrive(unreached)

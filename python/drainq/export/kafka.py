@@ -10,7 +10,7 @@
    also counts as ``unknown``.
 5. When the time of ``close`` ends, the local queue is purged, which reports each remaining message.
 
-Source: ``KafkaTraceExporter`` and ``KafkaLogExporter`` in SkyWalking, which drop what does not fit, uncounted.
+Source: ``KafkaTraceExporter`` and ``KafkaLogExporter`` in SkyWalking, which drop messages without room, uncounted.
 """
 
 from __future__ import annotations

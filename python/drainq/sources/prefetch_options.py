@@ -113,7 +113,7 @@ def _check(*, on_error: Any, backoff: Any, name: Any, executor: Any, clock: Any)
     """Check the arguments that are used only later.
 
     Raises:
-        TypeError: it is of the wrong kind; the message says what is needed.
+        TypeError: an argument has a wrong type.
         ValueError: it is out of range.
     """
     if callable(on_error):

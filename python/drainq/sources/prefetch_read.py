@@ -45,9 +45,9 @@ class Refill:
         self.added = 0
         """Items that went into the buffer."""
         self.outdated = False
-        """Whether items were forgotten since it began: what was a duplicate then may be none now."""
+        """Whether items were forgotten since it began, so that earlier duplicates may be new."""
         self.error: BaseException | None = None
-        """What the source, or the executor, raised."""
+        """The error of the source or the executor."""
 
 
 class Intake(Generic[T]):
@@ -83,7 +83,7 @@ class Intake(Generic[T]):
         self._batch: SourceBatch[T] | None = None
         self._known = 0
         self.ended = ended
-        """Whether the source has said that nothing will come any more; then nothing is held, and no batch is read."""
+        """Whether the source has ended the stream. Then no item is held, and no batch is read."""
         self.closed = False
         """Whether the intake asks and waits for no more items."""
         self.hungry = False
@@ -155,7 +155,7 @@ class Intake(Generic[T]):
         return batch
 
     def _read(self, batch: SourceBatch[T], refill: Refill) -> None:
-        """Put what fits of a batch into the buffer and hold the rest; of one that comes as it is read, one item."""
+        """Put a batch into the buffer and hold the rest, or hold one item if the batch is read item by item."""
         if batch.comes_as_read:
             self._read_as_it_comes(batch, refill)
         else:
@@ -213,7 +213,7 @@ class Intake(Generic[T]):
                 return
 
     def _put_again(self, queue: SetQueue[T], item: T, error: BaseException) -> None:
-        """Deal with an item whose key raised: an interrupt says nothing about the item, so its key is taken again."""
+        """Handle an item whose key raised. An interrupt is not the item's fault, so its key is taken again."""
         self._report(error)
         if not isinstance(error, Exception):
             try:

@@ -38,12 +38,12 @@ TIMER = Timer(most=1000)
 
 
 class Replenisher(Generic[T]):
-    """The buffer of a :class:`~drainq.PrefetchSource`, and what keeps it filled.
+    """The buffer of a :class:`~drainq.PrefetchSource`, with its refills.
 
     Args:
         ask: the source.
         name: for logs.
-        options: what the parts are made from.
+        options: of the parts.
     """
 
     def __init__(self, ask: Ask[T], name: str, options: PrefetchOptions[T]) -> None:
@@ -57,7 +57,7 @@ class Replenisher(Generic[T]):
         renew_in_child(self)
 
     def _begin(self, *, ended: bool = False, listeners: tuple[Callable[[], object], ...] = ()) -> None:
-        """Make what a forked child must not share with its parent: buffer, lock, and the counters."""
+        """Make the parts that a forked child must not share with its parent: buffer, lock and counters."""
         self._state = threading.Condition()
         options = self._options
         self._reports = Reports(self.name, options.on_error, self._state, listeners)
@@ -124,7 +124,7 @@ class Replenisher(Generic[T]):
             when_done(partial(self._given_up, refill))
 
     def _given_up(self, refill: Refill, future: Any) -> None:
-        """End a refill whose future is done although nothing ran it: cancelled, or its executor broke."""
+        """End a refill that never ran although its future is done: it was cancelled, or its executor broke."""
         error = None if future.cancelled() else future.exception()
         self._drop(refill, error or RuntimeError("the executor gave the refill up before it ran"))
 

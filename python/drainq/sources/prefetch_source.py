@@ -4,7 +4,7 @@ This file is the consumer's side. ``prefetch_refill.py`` is the refill's side, a
 
 Invariants:
     1. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
-    2. What a pull took is returned; or, if a clock or an executor raises at it, given back and first next time.
+    2. A pull returns the items that it takes. If a clock or an executor raises, they are put back as the first ones.
 
 Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: the held rest, items that come as
 they are read, the end of a stream, ``done``, the adapting capacity.
@@ -48,7 +48,7 @@ class PrefetchSource(Replenisher[T]):
             as it comes: each item can be pulled as soon as it is there.
         capacity: items to buffer at most. Enough is the rate at which they are taken times the source's latency.
         replenish_threshold: a pull that leaves this many items or fewer starts a refill; below ``capacity``.
-        key: maps an item to what it is known by; None is the item itself.
+        key: maps an item to its identity; None is the item itself.
         in_flight: whether the source may bring back an item that was taken. ``"forget"``: at once. ``"ack"``: not
             before :meth:`done`. ``"ttl"``: not for ``ttl`` seconds.
         ttl: seconds, for ``"ttl"``, or after ``done`` with ``"ack"``.
@@ -113,7 +113,7 @@ class PrefetchSource(Replenisher[T]):
             batch_size: items; at least 0.
 
         Returns:
-            What is buffered, perhaps an empty list.
+            The buffered items, perhaps an empty list.
 
         Raises:
             ValueError: ``batch_size`` is negative.
@@ -162,9 +162,9 @@ class PrefetchSource(Replenisher[T]):
                 self._size.starved()
 
     def done(self, items: Iterable[T]) -> int:
-        """Say that items taken have been dealt with, so that the source may bring them again (``in_flight="ack"``).
+        """Mark taken items as done, so that the source may bring them again (``in_flight="ack"``).
 
-        What a refill that is running now brings of them was perhaps read before, and is refused.
+        A running refill may have read them before, so its copies of them are refused.
 
         Returns:
             How many of them were in flight.
@@ -199,15 +199,15 @@ class PrefetchSource(Replenisher[T]):
         return len(self) > 0 or self._reports.error is not None or self._closed or self.finished
 
     def subscribe(self, listener: Callable[[], object]) -> None:
-        """Have ``listener`` called when a refill has something for a consumer that found nothing, and after each one.
+        """Call ``listener`` when a refill has items for a consumer that found none, and after each refill.
 
-        It runs on the refill's thread and must be short. What it raises is logged and counted as an error.
+        It runs on the refill's thread and must be short. Its exception is logged and counted as an error.
         A listener that is subscribed already is not called twice.
         """
         self._reports.subscribe(listener)
 
     def unsubscribe(self, listener: Callable[[], object]) -> None:
-        """Call ``listener`` no more."""
+        """Stop calling ``listener``."""
         self._reports.unsubscribe(listener)
 
     @property

@@ -69,7 +69,7 @@ class Feed:
             raise batch.error
 
     def give_back(self, items: list[Any]) -> None:
-        """Take back items that never reached the target; they come first next time."""
+        """Take back items that never reached the target. They come first next time."""
         self._held.extendleft(reversed(items))
 
     def drain_held(self) -> list[Any]:
@@ -107,7 +107,7 @@ class Feed:
 
 
 class PrefetchFeed(Feed):
-    """A prefetching source: it says by itself when it has something."""
+    """A prefetching source, which notifies the scheduler when it has items."""
 
     needs_items_afterwards = True
 

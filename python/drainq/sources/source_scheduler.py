@@ -1,8 +1,8 @@
 """The source scheduler: pulls from many sources by a strategy, and feeds a target no faster than its backlog allows.
 
 Invariants:
-    1. One step at a time. What a step takes is delivered, counted as failed, or given back to its source, also
-       when the step is interrupted: per source ``taken == moved + failed``, with ``held`` on top.
+    1. One step at a time. A step delivers its items, counts them as failed, or gives them back to their source, even
+       when it is interrupted: for each source ``taken == moved + failed``, and ``held`` items besides.
     2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends: each round of
        it moves items or finds that a source has none.
     3. No share is left unused while another source of the strategy has items.
@@ -40,7 +40,7 @@ _log = logging.getLogger("drainq")
 _DEFAULT_IDLE = Backoff(0.001, 0.25, 2.0)
 
 _COURTESY = 0.001
-"""Seconds that the loop sleeps while another thread wants to change the sources: a lock is not handed over fairly."""
+"""Seconds that the loop sleeps while another thread wants to change the sources, because locks are not fair."""
 
 
 class SourceScheduler:
@@ -111,7 +111,7 @@ class SourceScheduler:
         renew_in_child(self)
 
     def _begin(self) -> None:
-        """Make what a forked child must not share with its parent."""
+        """Make the parts that a forked child must not share with its parent."""
         self._stepping = threading.RLock()
         self._changing = threading.Lock()
         self._credits: dict[Child, float] = {}
@@ -120,7 +120,7 @@ class SourceScheduler:
         self._loop = Loop(self._turn, name="drainq-scheduler", begin=self._listen, end=self._listen_no_more)
 
     def _renew_in_child(self) -> None:
-        """Start empty and stopped; what was taken, and what is left of an iterator, is the parent's."""
+        """Start empty and stopped. Taken items, and the rest of an iterator, belong to the parent."""
         self._begin()
         accounts = {name: account.renewed() for name, account in self._plan.accounts.items()}
         self._plan = replace(self._plan, accounts=accounts)
@@ -158,7 +158,7 @@ class SourceScheduler:
                     got = self._take_from(name, plan.accounts[name], share)
                     if got:
                         taken.setdefault(name, []).extend(got)
-                    if len(got) < share:  # what it could not give goes to the others
+                    if len(got) < share:  # the others get the rest of its share
                         live.discard(name)
                         self._credits[name] = 0.0
                     n -= len(got)
@@ -251,7 +251,7 @@ class SourceScheduler:
             timeout: seconds to wait for the step in hand to end; None waits for ever.
 
         Returns:
-            The items it had returned beyond what it was asked for.
+            The held items, which it had returned beyond the requested number.
 
         Raises:
             KeyError: there is none of this name.
@@ -282,7 +282,7 @@ class SourceScheduler:
         self._loop.start()
 
     def stop(self, timeout: Seconds | None = None) -> bool:
-        """End the loop after the step in hand: what that has taken is delivered.
+        """End the loop after the current step, whose items are delivered.
 
         Args:
             timeout: seconds to wait for it; None waits for ever.
@@ -304,7 +304,7 @@ class SourceScheduler:
         return self._loop.join(seconds_or_none("timeout", timeout))
 
     def wake(self) -> None:
-        """Have the loop take a step at once, because there may be something to do: less backlog, say."""
+        """Make the loop take a step at once, for example because the backlog is smaller."""
         self._loop.wake()
 
     def __reduce__(self) -> NoReturn:

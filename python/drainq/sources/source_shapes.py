@@ -85,7 +85,7 @@ class SourceBatch(Generic[T]):
 
     Args:
         answer: an iterable of items.
-        poll: what ``SetQueue._begin_poll`` returned before the source was asked.
+        poll: the token of ``SetQueue._begin_poll``, from before the source was asked.
 
     Raises:
         TypeError: the answer is no batch.
@@ -101,7 +101,7 @@ class SourceBatch(Generic[T]):
         self._items: Iterator[T] = iter(answer) if self.comes_as_read else iter(list(answer))
         self.ended = False
         self.error: BaseException | None = None
-        """What the batch raised; it has ended then."""
+        """The exception of the batch, which has then ended."""
 
     def take(self, n: int) -> list[T]:
         """Return the next ``n`` items, fewer at the end of the batch."""

@@ -52,7 +52,7 @@ class SourceCounts(Statistics):
     errors: int
     """Times the source raised."""
     held: int
-    """Items returned beyond what was asked for, which come next."""
+    """Items returned beyond the requested number, which come next."""
     ended: bool
     """Whether no item will come any more."""
 

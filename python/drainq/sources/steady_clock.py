@@ -30,7 +30,7 @@ class SteadyClock:
 
     Args:
         clock: an object with ``now() -> float`` in seconds.
-        report: a bound method, held weakly; called with what the clock raised, or a ValueError on what it answered.
+        report: a bound method, held weakly. Called with the clock's exception, or a ValueError for a wrong result.
 
     Example:
         >>> from drainq.testing import ManualClock

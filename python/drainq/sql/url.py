@@ -99,7 +99,7 @@ def without_password(text: str) -> str:
 
 
 def _hide_if_secret(parameter: re.Match[str]) -> str:
-    """Return a query's parameter whose name has percent escapes, without its value if the name is a password's."""
+    """Return a query parameter with percent escapes in its name, without its value if it is a password."""
     name = decoded(parameter[1][1:-1])
     return f"{parameter[1]}***" if SECRET.fullmatch(name) else parameter[0]
 

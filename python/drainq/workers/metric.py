@@ -171,7 +171,7 @@ class Metric:
 
 
 def getter(of: Of, kind: type) -> Callable[[Any], Any]:
-    """Return a function that reads from an item what ``of`` names: an attribute or a function's result."""
+    """Return a function that reads the attribute ``of`` from an item, or calls the function ``of`` with it."""
     if callable(of):
         return of
     return operator.itemgetter(of) if issubclass(kind, dict) else operator.attrgetter(of)

@@ -29,7 +29,7 @@ from drainq.workers.holding_worker import log
 from drainq.workers.sql_sink import TableSink, no_row
 
 ROWS_A_STATEMENT = 20_000  # held rows at which they are merged, and again when they have doubled
-_ITEMS = ""  # a column of its own, behind the table's: how many items a row stands for
+_ITEMS = ""  # a column after the table's: the number of items that a row stands for
 
 
 class MetricsPersister(Buffered):

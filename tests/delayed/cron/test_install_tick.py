@@ -1,4 +1,4 @@
-"""Putting ticks in and taking them out: what another configuration drops, and what it leaves."""
+"""Installing and uninstalling ticks: the messages that another configuration drops, and those it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop that looks after a schedule: when it looks, what it survives, and how it ends."""
+"""The loop of a schedule: the times of its checks, its errors, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each tick is one message, whoever looks, however often, whatever the clocks say."""
+"""Each tick is one message, for any number of processes and checks, and with any clocks."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class _Stream:
         self._peer.changed.notify_all()
 
     def break_off(self, why: str) -> None:
-        """Cancel the call; the reader then fails what is under way. Called with the condition."""
+        """Cancel the call. The reader then fails the batches in flight. Call this with the condition."""
         if self._why is None:
             self._why = why
             self._call.cancel()

@@ -74,7 +74,7 @@ class Router:
             peers: the addresses, at least one.
             up: returns whether a peer can be reached, as far as is known.
         Raises:
-            Exception: what ``key`` raises.
+            Exception: the error of ``key``.
         """
         if len(peers) == 1:
             return {peers[0]: list(range(len(items)))}

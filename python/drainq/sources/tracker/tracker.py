@@ -30,7 +30,7 @@ class ItemTracker:
 
     Args:
         store: where the states are kept.
-        clock: an object with ``now() -> float``, epoch seconds; decides what :meth:`purge` finds old.
+        clock: an object with ``now() -> float``, epoch seconds, for the age in :meth:`purge`.
 
     Example:
         >>> from drainq import ItemState, ItemTracker
@@ -59,7 +59,7 @@ class ItemTracker:
         Args:
             url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
             table: the table's name; it is made if it is missing.
-            clock: an object with ``now() -> float``, epoch seconds; decides what :meth:`purge` finds old.
+            clock: an object with ``now() -> float``, epoch seconds, for the age in :meth:`purge`.
 
         Raises:
             ValueError: the URL is none of these.

@@ -220,7 +220,7 @@ WITH latest AS (
 )
 DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest."pKey" = back."pKey"
 """
-"""Redrive dead letters, the oldest first: of two with one key the later, and none whose key a live message has."""
+"""Redrive dead letters, the oldest first. Of two with one key, redrive the later. Skip keys of live messages."""
 
 DROP_DEAD = (
     'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
