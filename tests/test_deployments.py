@@ -1,4 +1,4 @@
-"""The services of docs/howto/deploy.md under real web servers: SIGTERM loses nothing that they accepted."""
+"""The programs of docs/howto/deploy.md and of the tutorials, as processes: SIGTERM loses nothing that they accepted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.system
 for server in ("starlette", "uvicorn", "gunicorn"):
     pytest.importorskip(server)
 
-HOWTO = ROOT / "docs" / "howto"
+DOCS = ROOT / "docs"
 POSTS, ITEMS_EACH = 50, 100
 METERED = """
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ app = Starlette(lifespan=lifespan, routes=service.routes)
 
 
 def block(page: str, mark: str) -> str:
-    (found,) = [block.code for block in blocks(HOWTO / page) if mark in block.code and block.language == "python"]
+    (found,) = [block.code for block in blocks(DOCS / page) if mark in block.code and block.language == "python"]
     return found
 
 
@@ -68,19 +68,20 @@ def accepts(url: str, body: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("page", "command"),
     [
-        "uvicorn metered:app --port {port}",
-        "uvicorn metered:app --port {port} --workers 2",
-        "gunicorn metered:app --bind 127.0.0.1:{port} -k asgi -w 2",
-        "gunicorn wsgi_service:wsgi --bind 127.0.0.1:{port} -w 2",
+        ("howto/deploy.md", "uvicorn metered:app --port {port}"),
+        ("howto/deploy.md", "uvicorn metered:app --port {port} --workers 2"),
+        ("howto/deploy.md", "gunicorn metered:app --bind 127.0.0.1:{port} -k asgi -w 2"),
+        ("howto/deploy.md", "gunicorn wsgi_service:wsgi --bind 127.0.0.1:{port} -w 2"),
+        ("tutorials/service.md", "uvicorn metered:app --port {port}"),
     ],
 )
-def test_a_web_server_that_gets_sigterm_loses_no_item(command, tmp_path):
-    service = block("deploy.md", "# service.py")
+def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, tmp_path):
+    service = block(page, "# service.py")
     (tmp_path / "service.py").write_text(service)
-    (tmp_path / "wsgi_service.py").write_text("from service import *\n" + block("deploy.md", "# wsgi_service.py"))
-    (tmp_path / "metered.py").write_text(METERED.format(metrics_port=block("monitoring.md", "def metrics_port")))
+    (tmp_path / "wsgi_service.py").write_text("from service import *\n" + block("howto/deploy.md", "# wsgi_service.py"))
+    (tmp_path / "metered.py").write_text(METERED.format(metrics_port=block("howto/monitoring.md", "def metrics_port")))
     targets = tmp_path / "targets"
     targets.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -92,7 +93,7 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(command, tmp_path):
         closing(sqlite3.connect(tmp_path / "visits.db", isolation_level=None)) as rows,
         (tmp_path / "log").open("wb") as log,
     ):
-        rows.execute("CREATE TABLE visits (page TEXT)")
+        rows.execute(f"CREATE TABLE visits (page TEXT{', browser TEXT' * page.startswith('tutorials')})")
         rows.execute("BEGIN IMMEDIATE")  # so no item is stored before the signal comes
         process = subprocess.Popen(arguments, cwd=tmp_path, stdout=log, stderr=log)
         try:
@@ -115,3 +116,17 @@ def accepted_by(targets: Path) -> float:
     found = [file.read_text().partition("127.0.0.1:")[2].partition('"')[0] for file in targets.iterdir()]
     counted = [samples(f"http://127.0.0.1:{port}/metrics") for port in found]
     return sum(value for each in counted for (name, _), value in each.items() if name == "drainq_batch_accepted_total")
+
+
+def test_the_reminder_service_sends_until_sigterm(tmp_path):
+    (tmp_path / "reminders.py").write_text(block("tutorials/reminders.md", "# reminders.py"))
+    start = "import reminders, datetime as d; q = reminders.open_queue(reminders.URL); now = d.datetime.now(d.timezone.utc);"
+    offer = "reminders.remind(q, 'ann@example.org', 'tea', now); q.close();"
+    arguments = [sys.executable, "-u", "-c", f"{start} {offer} reminders.main()"]
+    with subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "to ann@example.org: tea\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 143
+        finally:
+            process.kill()
