@@ -1,6 +1,6 @@
 """The binding runs Python code behind the door of `guarded_calls.rs`: a thread that ends there is halted.
 
-The linker sends the C functions of the door's list through the door. The list is held to what the built module imports.
+The linker sends the C functions of a list through the door. The test compares the list with the module's imports.
 """
 
 import re

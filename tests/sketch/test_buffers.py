@@ -1,4 +1,4 @@
-"""A sketch reads buffers to the last value, without the GIL, or reads other values without one."""
+"""A sketch reads buffers without the GIL, and iterables item by item, in each case to the last value."""
 
 from __future__ import annotations
 

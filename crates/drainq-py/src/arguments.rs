@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. A time is a number of seconds or a `datetime.timedelta`, everywhere.
 //! 2. A whole number is an int, or an object with `__index__`, such as an integer of NumPy; a bool is no number.
-//! 3. A value that is out of range is refused where the range is known; what is too large for the machine's integers is
+//! 3. A value that is out of range is refused where the range is known; a number too large for the machine's integers is
 //!    refused here.
 
 use crate::{errors, gil};
@@ -55,7 +55,7 @@ readers! {
     ttl: seconds_or_none -> Option<f64>,
 }
 
-/// Makes the TypeError of a parameter: its name, what it must be, and what it is.
+/// Makes the TypeError of a parameter, with its name, the wanted type, and the value.
 pub fn refused(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     match errors::shown(value) {
         Ok(shown) => errors::bad_type(format!("{name} must be {wanted}, got {shown}")),

@@ -1,6 +1,6 @@
 //! The bodies of `__reduce__`, which `pickle` and `copy` both call: they pickle values, and refuse other objects.
 //!
-//! 1. A value is sent as the call that makes it, so what arrives has passed every check of a constructor.
+//! 1. A value is sent as the call that makes it, so the receiver runs every check of a constructor.
 //! 2. A refusal says why, and what to send instead; the sentence lives in `drainq/pickling.py`, for Python code uses
 //!    it too.
 

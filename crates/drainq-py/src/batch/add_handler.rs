@@ -88,7 +88,7 @@ impl BatchQueue {
     /// Args:
     ///     type, weight: as ``add_handler``.
     /// Returns:
-    ///     What registers a handler and returns it.
+    ///     A decorator, which registers a handler and returns it.
     /// Raises:
     ///     TypeError: ``type`` is none, which the function itself is in ``@queue.handler`` without a call.
     ///     TypeError, ValueError, DrainqError: as ``add_handler``, where the function is decorated.

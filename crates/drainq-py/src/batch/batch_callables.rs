@@ -1,4 +1,4 @@
-//! `BatchCallables`: the user's callables that get the batches of a queue.
+//! `BatchCallables`: the user's callables for the batches of a queue.
 
 use super::handler::Handler;
 use super::handler_registry::Handlers;

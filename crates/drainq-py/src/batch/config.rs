@@ -1,4 +1,4 @@
-//! The settings of a queue, as `python/drainq/batch_config.py` hands them over: checked, and with numbers for policies.
+//! The settings of a queue, as `python/drainq/batch_config.py` passes them: checked, and with numbers for policies.
 
 use crate::{arguments, errors, gil};
 use drainq_core::batch::{BufferStrategy, Grouping, PartitionPolicy, Settings};
@@ -38,7 +38,7 @@ pub struct BatchConfig {
 }
 
 impl BatchConfig {
-    /// Reads what a new queue is given: a configuration, and settings that win.
+    /// Reads the arguments of a new queue: a configuration, and settings that win over it.
     pub fn of(
         py: Python<'_>,
         config: Option<&Bound<'_, PyAny>>,

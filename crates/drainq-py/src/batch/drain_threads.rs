@@ -73,7 +73,7 @@ impl SharedQueue {
         }
     }
 
-    /// Hands one batch to its handler, and returns what became of its items.
+    /// Calls the handler of one batch, and returns the outcome of its items.
     fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>, began: &mut Instant) -> Vec<(Outcome, u64)> {
         if let Some(consumer) = &self.callables.consumer {
             return self.call_handler(py, consumer, batch, began);
@@ -86,7 +86,7 @@ impl SharedQueue {
         if !self.spreads_types() {
             return self.call_handler(py, &handler, batch, began);
         }
-        // The one lock of ours under which Python code runs: see the crate's header.
+        // The only lock of drainq under which Python code runs: see the crate's header.
         let serial = self.process().serial(batch.key);
         loop {
             let one_call_at_a_time = serial.try_lock();

@@ -52,7 +52,7 @@ impl Handler {
         notify(py, self.on_close.as_ref(), "on_close");
     }
 
-    /// Calls `consume` with a batch; returns what became of how many items (or of what weight).
+    /// Calls `consume` with a batch. Returns the numbers of items, or their weights, by outcome.
     pub fn call(
         &self,
         py: Python<'_>,

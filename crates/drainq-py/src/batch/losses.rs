@@ -36,7 +36,7 @@ pub fn keep(_py: Python<'_>, queue: &BatchQueue<Item>) {
     add(&mut ENDED.lock(), losses);
 }
 
-/// Returns how many items the batch queues of this process have not handled, by what became of them; ``queued`` are those
+/// Returns the number of items that the batch queues of this process have not handled, by fate; ``queued`` are those
 /// that are still in a queue, or with its handler. Queues that have ended are included.
 #[pyfunction]
 pub fn batch_losses() -> Vec<(&'static str, u64)> {

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `queue.rs` | `BatchQueue`, the class |
 //! | `add_handler.rs`, `produce/`, `flush.rs`, `rebalance.rs`, `shutdown.rs` | the verbs of the class |
-//! | `shared_queue.rs` | what a queue's object and its drain threads share, in named parts: |
+//! | `shared_queue.rs` | the state that a queue's object and its drain threads share, in named parts: |
 //! | `routing.rs`, `batch_callables.rs`, `per_process.rs`, `user_drain_balancer.rs`, `drop_reports.rs` | the parts |
 //! | `drain_threads.rs` | the drain threads, and the calls of handlers |
 //! | `types/` | objects as ring items; types as numbers |
@@ -14,8 +14,8 @@
 //! | `handler.rs`, `handler_registry.rs` | the user's callables |
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out; the configuration itself is `python/drainq/batch_config.py` |
-//! | `metric_samples.rs` | what a monitoring system reads |
-//! | `losses.rs` | what all queues have lost, for tests of programs |
+//! | `metric_samples.rs` | the metrics of a queue |
+//! | `losses.rs` | the losses of all queues, for tests of programs |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
 //! | `interpreter_exit.rs` | the end of a process |
 

@@ -11,7 +11,7 @@ pub enum SelectorRule {
     TypeHash,
     /// One after the other, beginning with partition 0; the number of choices so far, which all producers share.
     RoundRobin(AtomicUsize),
-    /// By the hash of what a callable returns for the item.
+    /// By the hash of a callable's result for the item.
     By(Py<PyAny>),
 }
 

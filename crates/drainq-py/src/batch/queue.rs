@@ -1,4 +1,4 @@
-//! `BatchQueue`: the class that Python sees. Its verbs have files of their own: `add_handler.rs`, `produce/methods.rs`,
+//! `BatchQueue`: the Python class. Its methods are in other files: `add_handler.rs`, `produce/methods.rs`,
 //! `flush.rs`, `rebalance.rs`, `shutdown.rs`.
 
 use super::config::BatchConfig;
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Weak};
 
-/// A queue that groups items by type and gives them to handlers in batches, on threads of its own.
+/// A queue that groups items by type and passes them to handlers in batches, on its own threads.
 ///
 /// Producers call ``produce`` from any thread. Items go to the partition of their type;
 /// drain threads empty the partitions and call the type's handler with a list of items, one

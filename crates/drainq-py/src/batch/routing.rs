@@ -1,4 +1,4 @@
-//! `Routing`: what decides an item's type, its partition and its weight.
+//! `Routing`: the rules for an item's type, its partition and its weight.
 
 use super::partition_selector::{PartitionSelector, SelectorRule};
 use super::produce::route_cache::{CachedRoute, RouteCache};

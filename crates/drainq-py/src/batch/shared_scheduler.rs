@@ -1,6 +1,6 @@
 //! SharedQueue schedulers: named pools of drain threads, made when the first queue asks for them.
 //!
-//! A pool does not know what a queue is: its threads borrow a drainer and have it served ([`Serve`]).
+//! A pool does not know queues: its threads borrow a drainer and have it served ([`Serve`]).
 
 use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};

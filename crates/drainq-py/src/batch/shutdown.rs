@@ -132,9 +132,9 @@ impl BatchQueue {
     /// Shut down as ``shutdown`` does, from a coroutine; a thread of asyncio's executor waits meanwhile.
     ///
     /// Args:
-    ///     timeout: as ``shutdown``. Where the wait is cancelled, the shutdown goes on.
+    ///     timeout: as ``shutdown``. If the wait is cancelled, the shutdown continues.
     /// Returns:
-    ///     What ``shutdown`` returns, when awaited.
+    ///     The result of ``shutdown``, when awaited.
     /// Raises:
     ///     WouldDeadlock: awaited in a handler of this queue.
     #[pyo3(signature = (timeout=None))]

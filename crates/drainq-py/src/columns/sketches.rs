@@ -17,9 +17,9 @@ type Sketches<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 enum ColumnRefusal {
     /// Of the sketch at this place.
     Sketch(usize, SketchRefusal),
-    /// Ends beyond what they are the ends of.
+    /// Offsets beyond the values.
     Ends,
-    /// More bytes than int32 ends can say.
+    /// More bytes than int32 offsets can count.
     Size,
 }
 

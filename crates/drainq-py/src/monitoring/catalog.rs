@@ -38,7 +38,7 @@ pub struct MetricFamily {
 }
 
 impl MetricFamily {
-    /// Returns what is counted, in one sentence.
+    /// Returns the meaning of the values, in one sentence.
     pub fn help(&self) -> &'static str {
         self.help.trim()
     }

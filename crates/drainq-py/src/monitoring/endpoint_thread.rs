@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Waits for a socket, or for the next deadline; returns what is ready, the listener first.
+    /// Waits for a socket, or for the next deadline. Returns the sockets that are ready, the listener first.
     fn wait(&self) -> Vec<PollFlags> {
         let mut sockets = vec![PollFd::new(&*self.listener, PollFlags::IN)];
         sockets.extend(self.connections.iter().map(|it| PollFd::new(&it.stream, it.awaits())));
@@ -206,7 +206,7 @@ impl Connection {
         false
     }
 
-    /// Does what can be done without waiting, which no signal interrupts; returns whether the connection lives on.
+    /// Does all work that needs no wait, so that no signal interrupts it. Returns whether the connection stays open.
     fn go_on(&mut self, now: Instant) -> bool {
         loop {
             let done = match &mut self.exchange {

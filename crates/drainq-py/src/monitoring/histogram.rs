@@ -11,7 +11,7 @@ const MOST_BOUNDS: usize = 12;
 pub struct Histogram {
     bounds: &'static [u64],
     unit: f64,
-    /// The values up to each bound and above the one before; the last count is of those above all bounds.
+    /// The number of values up to each bound and above the bound before. The last count is of values above all bounds.
     counts: [AtomicU64; MOST_BOUNDS + 1],
     sum: AtomicU64,
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 /// end of the process; nothing has to hold the object. A forked child does not listen.
 ///
 /// Args:
-///     port: 0 to 65535; 0 takes a free one, which ``port`` then says.
+///     port: 0 to 65535; 0 takes a free port, and the property ``port`` is its number.
 ///     host: the address to listen at. Others than this machine's own can read the counters, and the names of queues,
 ///         from anywhere: there is no password.
 /// Raises:

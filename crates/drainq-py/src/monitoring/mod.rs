@@ -15,7 +15,7 @@
 //! | `http_answer.rs` | a request's head, and the answer to it |
 //! | `endpoint_thread.rs` | the thread and its sockets |
 //! | `metrics_server.rs` | `MetricsServer`, the class |
-//! | `python_functions.rs` | what `drainq.monitoring` calls |
+//! | `python_functions.rs` | the functions for `drainq.monitoring` |
 //!
 //! How a queue is read is written in the queue's own room: `batch/metric_samples.rs`, `multi/metric_samples.rs`,
 //! `sources/set_queue/metric_samples.rs`.

@@ -26,7 +26,7 @@ pub trait Observed: Send + Sync {
     fn let_go(self: Arc<Self>);
 }
 
-/// Ends what the last reference led to, on a thread of its own, which takes the GIL for it.
+/// Drops the last reference to an object on a new thread, which takes the GIL for it.
 pub fn end_elsewhere<T: Send + 'static>(last: Option<T>) {
     let Some(last) = last else { return };
     // Neither a thread that cannot start nor an interpreter that is gone may end it without the GIL.

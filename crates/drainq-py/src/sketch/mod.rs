@@ -182,7 +182,7 @@ impl DDSketch {
         self.sketch.lock().max()
     }
 
-    /// The relative error that was asked for; the buckets keep it or are finer.
+    /// The requested relative error. The buckets keep it or are finer.
     #[getter]
     fn relative_accuracy(&self) -> f64 {
         self.sketch.lock().settings().0
@@ -250,7 +250,7 @@ impl DDSketch {
     /// The sketch of which these are the bytes.
     ///
     /// Args:
-    ///     data: what ``to_bytes`` returned.
+    ///     data: the result of ``to_bytes``.
     /// Raises:
     ///     ValueError: the bytes are no sketch, or were cut off or changed.
     ///     TypeError: ``data`` is not ``bytes``.

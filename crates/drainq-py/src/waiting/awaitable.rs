@@ -1,4 +1,4 @@
-//! `QueueAwaitable`: what `get_async()` and `put_async()` return, a coroutine in Rust.
+//! `QueueAwaitable`: the result of `get_async()` and `put_async()`, a coroutine in Rust.
 //!
 //! The coroutine has `send`, `throw`, `close` and `__await__`, so asyncio accepts it in place of a coroutine. Each step
 //! tries the call ([`AsyncCall`]) and sleeps on a future of the running loop only if the call has to wait. A resumed

@@ -106,7 +106,7 @@ impl ProduceAttempt {
 impl BatchQueue {
     /// Queue one item from a coroutine: ``await queue.produce_async(item)``.
     ///
-    /// On a ``BLOCKING`` queue this waits for room, and the event loop goes on meanwhile. Cancelling the wait queues
+    /// On a ``BLOCKING`` queue this waits for room, while the event loop continues. Cancelling the wait queues
     /// nothing; the item then counts as rejected: ``full``.
     ///
     /// Args:
@@ -137,7 +137,7 @@ impl BatchQueue {
     ///
     /// Args:
     ///     item: any object.
-    ///     timeout: seconds to wait for room; 0 never waits; None does what ``produce_async`` does.
+    ///     timeout: seconds to wait for room; 0 never waits; None does the same as ``produce_async``.
     /// Returns:
     ///     True if it was queued, False if the time ran out or the queue is shut down; when awaited.
     /// Raises:

@@ -31,7 +31,7 @@ impl BatchQueue {
     ///
     /// Args:
     ///     item: any object.
-    ///     timeout: seconds to wait for room; 0 never waits; None does what ``produce`` does.
+    ///     timeout: seconds to wait for room; 0 never waits; None does the same as ``produce``.
     /// Returns:
     ///     True if it was queued, False if the time ran out or the queue is shut down.
     /// Raises:
@@ -63,7 +63,7 @@ impl BatchQueue {
     /// Raises:
     ///     TypeError: ``items`` is no iterable, or a str or bytes.
     ///     MemoryError: there is no memory for the next item; the items before that are queued.
-    ///     What iterating raises; the items before that are queued.
+    ///     An exception of the iteration. The items before it are queued.
     pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared().produce_many(items, self.shared().may_wait())
     }

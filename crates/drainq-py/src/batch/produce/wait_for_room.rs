@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. Every push happens with the GIL held, which is the lock that `try_produce_serialised` asks for; waiting happens
 //!    without it.
-//! 2. An item that is given up is counted as rejected once, whatever ended the wait: the time, Ctrl-C, or the close.
+//! 2. If the time, Ctrl-C or the close ends the wait, the item is counted as rejected, once.
 
 use crate::batch::coroutines;
 use crate::batch::shared_queue::SharedQueue;

@@ -99,7 +99,7 @@ impl KeyRule {
             return unsafe { Borrowed::from_ptr_or_opt(item.py(), name) }.map(Some);
         }
         match item.cast_exact::<PyDict>() {
-            // SAFETY: the caller promises what is asked for.
+            // SAFETY: the caller's promise is the same.
             Ok(dict) => unsafe { gil::peek_or_set(dict, key.bind(item.py())) },
             Err(_) => Some(None),
         }

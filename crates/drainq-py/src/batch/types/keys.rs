@@ -174,7 +174,7 @@ impl Keys {
         self.names.lock().len()
     }
 
-    /// Shows the garbage collector what is held.
+    /// Shows the garbage collector the held objects.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.rule.traverse(visit)?;
         visit.call(&self.firsts)?;

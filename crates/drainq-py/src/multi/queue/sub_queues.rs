@@ -84,7 +84,7 @@ impl MultiQueue {
         }
     }
 
-    /// Remove a sub-queue for good, with what it holds.
+    /// Remove a sub-queue for good, with its items.
     ///
     /// Putters that wait for room in the sub-queue raise ``SubQueueRemoved``. The key can be added again.
     ///

@@ -17,7 +17,7 @@ impl SetQueue {
         Ok(found.is_some())
     }
 
-    /// Take out everything that waits, first to last; what is in flight stays known.
+    /// Take out all waiting items, first to last. Items in flight stay known.
     fn clear<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state.lock();
         let entries = state.queue.clear();
@@ -33,7 +33,7 @@ impl SetQueue {
         Ok(matches!(found, Some((_, EntryState::Waiting))))
     }
 
-    /// A snapshot of what waits, first to last.
+    /// A snapshot of the waiting items, first to last.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let state = self.state.lock();
         let items: Vec<_> = state.queue.iter().map(|entry| entry.shared(py)).collect();

@@ -39,7 +39,7 @@ impl SetQueue {
         self.state.lock().queue.begin_poll().0
     }
 
-    /// Says that a poll has ended and what it brought has been put; false if no such poll is under way.
+    /// Ends a poll whose items have been put. Returns false if there is no such poll.
     #[pyo3(name = "_end_poll")]
     fn end_poll(&self, py: Python<'_>, token: u64) -> PyResult<bool> {
         let was_under_way = self.state.lock().queue.end_poll(Poll(token));
