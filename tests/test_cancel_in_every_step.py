@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import itertools
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +16,7 @@ from queue import Empty, Full
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SetQueue, SubQueue, ThreadPolicy
-from drainq.delayed import AsyncDelayedQueue, DelayedQueue, ScheduledMessage
+from drainq.delayed import DelayedQueue, ScheduledMessage
 from drainq.testing import ManualClock
 from tests.sources.by_hand import HandExecutor, Stock
 
@@ -96,18 +95,18 @@ class ANext(AsyncFor):
 
 
 class Delayed(Case):
-    """A call of ``queue.aio``; its act is the offer of the message that it may take."""
+    """A call of a delayed queue; its act is the offer of the message that it may take."""
 
     def __init__(self, call, *, at_once=False):
         self.call = call
         self.queue = DelayedQueue.open("memory:", "mail", clock=ManualClock())
-        self.queue._session.threads._executor = AtOnce()
+        self.queue._session.calls._executor = AtOnce()
         self.offered = False
         if at_once:
             self.act()
 
     def run(self):
-        return self.call(self.queue.aio)
+        return self.call(self.queue)
 
     def act(self):
         if not self.offered:
@@ -118,9 +117,41 @@ class Delayed(Case):
 class Taking(Delayed):
     def books(self, answer):
         self.act()
-        self.queue._session.threads.close(30)  # waits for what is given back
+        self.queue._session.calls.close(30)  # waits for what is given back
         taken = [] if answer is None else answer.payload
         return [*taken, *self.queue.try_poll_many(9).payload], ["a"]
+
+
+class TakingEach(Taking):
+    def books(self, answer):
+        found, there = super().books(None)
+        return [*found, *(envelope.payload for envelope in answer or [])], there
+
+
+class Consuming(Delayed):
+    """A consumer with an async handler, which takes two steps and ends after one message."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.handled = []
+        self.queue._session.calls.give_back_after = lambda running, give_back: AtOnce().submit(
+            lambda: give_back(running.result())
+        )
+
+    async def run(self):
+        stop = asyncio.Event()
+
+        async def handle(envelope):
+            await asyncio.sleep(0)
+            self.handled.append(envelope.payload)
+            stop.set()
+
+        return await self.queue.consume_async(handle, stop=stop)
+
+    def books(self, answer):
+        self.act()
+        self.queue._session.calls.close(30)
+        return [*self.handled, *self.queue.try_poll_many(9).payload], ["a"]
 
 
 class Get(Case):
@@ -230,21 +261,16 @@ async def item(queue):
 CASES = {
     "async for of a source": AsyncFor,
     "anext of a source": ANext,
-    "poll": lambda: Taking(lambda aio: aio.poll()),
-    "poll with a timeout": lambda: Taking(lambda aio: aio.poll(timeout=60)),
-    "poll of what is there": lambda: Taking(lambda aio: aio.poll(), at_once=True),
-    "try_poll": lambda: Taking(lambda aio: aio.try_poll(), at_once=True),
-    "try_poll_many": lambda: Taking(lambda aio: aio.try_poll_many(3), at_once=True),
-    "offer_or_update": lambda: Delayed(lambda aio: aio.offer_or_update("b", "b", 0)),
-    "offer_if_not_exists": lambda: Delayed(lambda aio: aio.offer_if_not_exists("b", "b", 0)),
-    "offer_batch": lambda: Delayed(lambda aio: aio.offer_batch([ScheduledMessage("b", "b", 0)])),
-    "ack": lambda: Delayed(lambda aio: aio.ack(aio._queue.try_poll()), at_once=True),
-    "nack": lambda: Delayed(lambda aio: aio.nack(aio._queue.try_poll()), at_once=True),
-    "extend": lambda: Delayed(lambda aio: aio.extend(aio._queue.try_poll(), 60), at_once=True),
-    "read": lambda: Delayed(lambda aio: aio.read("a")),
-    "contains_message": lambda: Delayed(lambda aio: aio.contains_message("a")),
-    "drop_message": lambda: Delayed(lambda aio: aio.drop_message("a")),
-    "close": lambda: Delayed(lambda aio: aio.close(), at_once=True),
+    "poll_async": lambda: Taking(lambda queue: queue.poll_async()),
+    "poll_async with a timeout": lambda: Taking(lambda queue: queue.poll_async(timeout=60)),
+    "poll_async of what is there": lambda: Taking(lambda queue: queue.poll_async(), at_once=True),
+    "try_poll_async": lambda: Taking(lambda queue: queue.try_poll_async(), at_once=True),
+    "try_poll_many_async": lambda: Taking(lambda queue: queue.try_poll_many_async(3), at_once=True),
+    "get_next_batch_async": lambda: TakingEach(lambda queue: queue.get_next_batch_async(3), at_once=True),
+    "consume_async": Consuming,
+    "offer_batch_async": lambda: Delayed(lambda queue: queue.offer_batch_async([ScheduledMessage("b", "b", 0)])),
+    "ack_async": lambda: Delayed(lambda queue: queue.try_poll().ack_async(), at_once=True),
+    "close_async": lambda: Delayed(lambda queue: queue.close_async(), at_once=True),
     "get_async": lambda: Get(lambda queue: queue.get_async()),
     "get_item_async": lambda: Get(item),
     "get_many_async": lambda: Get(lambda queue: queue.get_many_async(2)),
@@ -268,7 +294,7 @@ def test_the_table_names_every_coroutine():
     named = {
         name for cls in (BatchQueue, MultiQueue, SetQueue, SubQueue) for name in dir(cls) if name.endswith("_async")
     }
-    named |= {name for name, call in vars(AsyncDelayedQueue).items() if inspect.iscoroutinefunction(call)}
+    named |= {f"{name}_async" for name in ("poll", "try_poll", "try_poll_many", "get_next_batch", "consume", "close")}
     assert {name for name in named if not name.startswith("_")} - set(CASES) == set()
 
 

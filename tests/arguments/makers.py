@@ -16,7 +16,7 @@ from drainq import (
     SetQueue,
     SourceScheduler,
 )
-from drainq.delayed import AsyncDelayedQueue, DelayedQueue, to_delayed_queue
+from drainq.delayed import DelayedQueue, to_delayed_queue
 from drainq.sources import Fair
 from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
 
@@ -170,9 +170,8 @@ def with_async_queue(method: str) -> Callable[..., Any]:
     async def awaited(**named: Any) -> Any:
         with opened() as queue:
             queue.offer_or_update("k", 1, 0)
-            waiting = AsyncDelayedQueue(queue)
-            first = [await waiting.try_poll()] if method == "nack" else []
-            return await getattr(waiting, method)(*first, **named)
+            owner = await queue.try_poll_async() if method == "nack_async" else queue
+            return await getattr(owner, method)(**named)
 
     return lambda **named: asyncio.run(awaited(**named))
 

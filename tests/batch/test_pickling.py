@@ -195,7 +195,6 @@ def all_that_stays(make_queue: Callable[..., Any], database: Path) -> Iterator[d
         "SetQueue": (SetQueue(), "make a SetQueue"),
         "ExponentialHistogram": (DDSketch().exponential(), "the sketch"),
         "DelayedQueue": (delayed, "its URL and name"),
-        "AsyncDelayedQueue": (delayed.aio, "the URL and name"),
         "CronService": (delayed.cron, "the URL and name"),
         "CronHandle": (handle, "the schedule"),
         "PrefetchSource": (source, "its settings"),

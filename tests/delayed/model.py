@@ -52,6 +52,7 @@ class Model:
     """A storage of one queue, for one thread."""
 
     worth_prefetching = False
+    most_calls = 1
     is_shared = False
 
     def __init__(self):

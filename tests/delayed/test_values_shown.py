@@ -147,8 +147,8 @@ def poll_and(use):
 
 async def aio_poll():
     with open_queue() as queue:
-        await queue.aio.offer_or_update(SECRET, SECRET, 0)
-        return [repr(await queue.aio.poll())]
+        await queue.offer_or_update_async(SECRET, SECRET, 0)
+        return [repr(await queue.poll_async())]
 
 
 REFUSALS = {

@@ -2,8 +2,9 @@
 
 | module | what it holds |
 | --- | --- |
-| ``queue``, ``admin``, ``aio``, ``cli`` | the interfaces for a program, an operator, asyncio and a shell |
+| ``queue``, ``admin``, ``cli`` | the interfaces for a program, an operator and a shell |
 | ``offer``, ``poll`` | the methods for producers and for consumers |
+| ``coroutines`` | the twins of the methods, which end in ``_async`` |
 | ``storage_session`` | the access of one open queue to its storage, shared by all interfaces |
 | ``message``, ``encode``, ``codec`` | offered messages, and their encoding |
 | ``envelope``, ``consume``, ``lease`` | a leased message, the consuming loop, the lease's extension |
@@ -18,7 +19,6 @@ Messages are stored in memory, SQLite or PostgreSQL. Source: funfix ``delayedque
 """
 
 from drainq.delayed.admin import DelayedQueueStats, QueueInfo
-from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.cron.admin import InstalledSchedule
@@ -36,7 +36,6 @@ from drainq.delayed.storage.records import DeadLetter, FinishedMessage
 __all__ = [
     "NO_RETRIES",
     "AckEnvelope",
-    "AsyncDelayedQueue",
     "BytesCodec",
     "Codec",
     "CronDailySchedule",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from drainq.delayed.config import NO_RETRIES, TimeConfig
+from drainq.delayed.coroutines import twin
 from drainq.delayed.database_retry import with_retries
 from drainq.delayed.dead_letters_redrive import DeadLetterAdmin
 from drainq.delayed.errors import QueueBroken
@@ -101,6 +102,12 @@ class Admin(DeadLetterAdmin):
         age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
         return DelayedQueueStats(counts.ready, counts.scheduled, counts.in_flight, age, counts.redelivered, counts.dead)
 
+    contains_message_async = twin(contains_message)
+    drop_message_async = twin(drop_message)
+    drop_all_messages_async = twin(drop_all_messages)
+    peek_async = twin(peek)
+    stats_async = twin(stats)
+
     # --- pausing
 
     def pause(self) -> bool:
@@ -127,6 +134,13 @@ class Admin(DeadLetterAdmin):
         """True if the queue is paused, read from the database."""
         return self._session.call(self._session.storage.is_paused, self._session.kind)
 
+    pause_async = twin(pause)
+    resume_async = twin(resume)
+
+    async def paused_async(self) -> bool:
+        """Return whether the queue is paused, read from the database."""
+        return await self._session.calls.run(lambda: self.paused)
+
     def _set_paused(self, paused: bool) -> bool:
         session = self._session
         return session.call(
@@ -149,6 +163,8 @@ class Admin(DeadLetterAdmin):
     def history(self, limit: int = 100) -> list[FinishedMessage]:
         """Return the messages that were acknowledged by queues opened with ``history=``, the latest first."""
         return self._session.call(self._session.storage.history, self._session.kind, check_count("limit", limit))
+
+    history_async = twin(history)
 
 
 def queues_at(url: str, table: str) -> list[QueueInfo]:

@@ -1,4 +1,8 @@
-"""The loop that passes messages to a handler.
+"""The loop that passes messages to a handler, for threads and for event loops.
+
+The loop is a generator, which yields each envelope for the handler and each pause. :func:`consume` runs it in the
+caller's thread. :func:`consume_async` resumes it on the queue's threads, and runs the handler and waits on the caller's
+event loop.
 
 One statement acknowledges a message and fetches the next, so a message costs one round trip and one commit. If the
 handler is quick, several messages share them (see :mod:`drainq.delayed.consume_prefetch`).
@@ -15,14 +19,18 @@ handler is quick, several messages share them (see :mod:`drainq.delayed.consume_
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 from drainq.arguments import whole
 from drainq.backoff import Tries
-from drainq.callables import check_answer, check_callable
+from drainq.callables import check_answer, check_callable, is_async
 from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
@@ -31,6 +39,7 @@ from drainq.delayed.message import from_ms
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
+from drainq.loop_signal import LoopSignal
 from drainq.sql.error_text import error_text, to_show
 
 _log = logging.getLogger("drainq")
@@ -40,27 +49,124 @@ _LONGEST_OUTAGE_PAUSE = 1.0
 """The most seconds between two tries while the database is away."""
 
 
-def consume(
+class Pause(NamedTuple):
+    """The time to wait for an offer: at most ``seconds``, none if the queue's wakeup has left the count ``noted``."""
+
+    noted: int
+    seconds: float
+
+
+Steps = Generator["AckEnvelope[Any] | Pause | int", "BaseException | None", None]
+"""What a consumer has to do: pass an envelope to the handler, and send what that raised; wait; or return a count."""
+
+
+def consume(session: Session, handler: Callable[[Any], object], *, stop: Any, **options: Any) -> int:
+    """Run the loop in this thread; see :meth:`drainq.delayed.DelayedQueue.consume`."""
+    check_callable("handler", handler, "envelope")
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
+    steps = _steps(session, stop=stop, **options)
+    error: BaseException | None = None
+    try:
+        while not isinstance(step := steps.send(error), int):
+            error = None
+            if isinstance(step, Pause):
+                _sleep(session, stop, step)
+                continue
+            try:
+                check_answer("the handler", handler(step))
+            except BaseException as raised:
+                error = raised
+        return step
+    finally:
+        steps.close()
+
+
+async def consume_async(
+    session: Session, handler: Callable[[Any], Awaitable[object]], *, stop: asyncio.Event | None, **options: Any
+) -> int:
+    """Run the loop with a handler on this event loop; see :meth:`drainq.delayed.DelayedQueue.consume_async`."""
+    if not is_async(handler):
+        raise TypeError(f"handler must be an async function that takes (envelope), got {handler!r}: see consume()")
+    if not (stop is None or isinstance(stop, asyncio.Event)):
+        raise TypeError(f"stop must be an asyncio.Event or None, got {stop!r}")
+    stopped, error = _Stop(stop), None
+    steps = _steps(session, stop=stopped, **options)
+    changed = LoopSignal()
+    stopping = None if stop is None else asyncio.create_task(stop.wait())
+    if stopping is not None:
+        stopping.add_done_callback(lambda _: changed.give())
+    session.wakeup.add_listener(changed.give)
+    running: Future[AckEnvelope[Any] | Pause | int] | None = None
+    try:
+        while True:
+            running = session.calls.submit(partial(steps.send, error))
+            step = await asyncio.shield(asyncio.wrap_future(running))
+            error = None
+            if isinstance(step, int):
+                return step
+            if isinstance(step, Pause):
+                changed.clear()
+                if session.wakeup.count() == step.noted and not (session.closed or stopped.is_set()):
+                    await changed.wait(step.seconds)
+                continue
+            try:
+                await handler(step)
+            except Exception as failed:
+                error = failed
+    except BaseException as cut_off:
+        stopped.is_cut_off = True
+        if running is not None:
+            ended = session.calls.give_back_after(running, lambda _: steps.close())
+            if not isinstance(cut_off, GeneratorExit):
+                await asyncio.shield(asyncio.wrap_future(ended))
+        raise
+    finally:
+        session.wakeup.remove_listener(changed.give)
+        if stopping is not None:
+            with suppress(RuntimeError):  # the event loop was closed
+                stopping.cancel()
+
+
+class _Stop:
+    """The ``stop`` of a coroutine, which is also set when it is cancelled: what was handled is acknowledged then."""
+
+    def __init__(self, stop: asyncio.Event | None) -> None:
+        self._stop = stop
+        self.is_cut_off = False
+
+    def is_set(self) -> bool:
+        return self.is_cut_off or (self._stop is not None and self._stop.is_set())
+
+
+def _sleep(session: Session, stop: Any, pause: Pause) -> None:
+    """Wait for an offer or the end of a time, checking ``stop`` now and then."""
+    if stop is None:
+        session.wakeup.wait(*pause)
+        return
+    left = pause.seconds
+    while left > 0 and not (session.closed or stop.is_set()):
+        part = min(left, _STOP_CHECK)
+        if session.wakeup.wait(pause.noted, part):
+            return
+        left -= part
+
+
+def _steps(
     session: Session,
-    handler: Callable[[AckEnvelope[Any]], object],
     *,
     batch_size: int,
     stop: Any,
     max_attempts: int | None,
-    max_in_flight: int | Mapping[str, int] | None = None,
+    max_in_flight: int | Mapping[str, int] | None,
     prefetch: int,
-) -> int:
-    """Run the loop; see :meth:`drainq.delayed.DelayedQueue.consume`."""
+) -> Steps:
+    """Return the steps of a consumer, whose arguments are checked now."""
     prefetch = whole("prefetch", prefetch, least=1)
     batch_size = whole("batch_size", batch_size, least=1)
     if max_attempts is not None:
         max_attempts = whole("max_attempts", max_attempts, least=1)
-    limits = _limits(max_in_flight)
-    check_callable("handler", handler, "envelope")
-    if stop is not None and not callable(getattr(stop, "is_set", None)):
-        raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
-    with LeaseKeeper(session) as keeper:
-        return _Loop(session, handler, batch_size, stop, max_attempts, limits, keeper, prefetch).run()
+    return _Loop(session, batch_size, stop, max_attempts, _limits(max_in_flight), prefetch).run()
 
 
 def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -81,20 +187,17 @@ class _Loop:
     def __init__(
         self,
         session: Session,
-        handler: Callable[[AckEnvelope[Any]], object],
         batch_size: int,
         stop: Any,
         max_attempts: int | None,
         limits: dict[str, int],
-        keeper: LeaseKeeper,
         prefetch: int,
     ) -> None:
         self._session = session
-        self._handler = handler
         self._batch_size = batch_size
         self._stop = stop
         self._limits = limits
-        self._keeper = keeper
+        self._keeper = LeaseKeeper(session)
         self._done: Held | None = None
         self._handled = 0
         self._tries = Tries(session.retry.backoff)
@@ -104,17 +207,20 @@ class _Loop:
         alone = batch_size > 1 or bool(limits) or self._max_attempts == 1 or not session.storage.worth_prefetching
         self._pace = Pace(1 if alone else prefetch)
 
-    def run(self) -> int:
-        try:
-            while not self._stopped():
-                self._step()
-        except ShutDown:
-            pass  # the queue was closed; a handler's own ShutDown is an error of the handler
-        finally:
-            self._flush()
-        return self._handled
+    def run(self) -> Steps:
+        """Yield the steps. The last is the number of handled messages."""
+        self._session.listen()
+        with self._keeper:
+            try:
+                while not self._stopped():
+                    yield from self._step()
+            except ShutDown:
+                pass  # the queue was closed; a handler's own ShutDown is an error of the handler
+            finally:
+                self._flush()
+        yield self._handled
 
-    def _step(self) -> None:
+    def _step(self) -> Steps:
         session = self._session
         noted = session.wakeup.count()
         rows: list[Row] = []
@@ -126,14 +232,14 @@ class _Loop:
             pause = min(self._tries.failed() or 0.0, _LONGEST_OUTAGE_PAUSE)
             why = error_text(error.__cause__, values=session.log_values)
             session.warn("consume of delayed queue %r waits for its database (%s)", session.name, why)
-            self._sleep(noted, pause)
+            yield Pause(noted, pause)
             return
         if len(rows) == 1 or (rows and self._batch_size > 1):
-            self._handle(rows, payloads, lock)
+            yield from self._handle(rows, payloads, lock)
         elif rows:
-            self._one_by_one(rows, payloads, lock)
+            yield from self._one_by_one(rows, payloads, lock)
         elif not fetched.rows:
-            self._sleep(noted, session.pause_until(fetched.next_due))
+            yield Pause(noted, session.pause_until(fetched.next_due))
 
     def _fetch(self) -> tuple[Fetched, str]:
         """Acknowledge the handled messages and take the next ones, in one round trip."""
@@ -147,20 +253,20 @@ class _Loop:
                 session.wakeup.wake()  # there is room for another consumer's message
         return fetched, lock
 
-    def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
+    def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> Steps:
         """Handle messages of one fetch, each by itself."""
         session = self._session
         if any(row.attempts > 1 for row in rows):
             self._pace.disturbed()
             self._give_back(Held(lock, tuple(row.id for row in rows[1:])))
-            self._handle(rows[:1], payloads[:1], lock)
+            yield from self._handle(rows[:1], payloads[:1], lock)
             return
         too_late = rows[0].due_at - round(session.time.acquire_timeout * 500)
         taken = session.prefetched(rows, payloads, lock)
         with session.prefetching(taken):
             try:
                 while session.now() < too_late and not self._stopped() and (found := taken.next()) is not None:
-                    self._handle([found[0]], [found[1]], lock, taken)
+                    yield from self._handle([found[0]], [found[1]], lock, taken)
                     if self._done is not None:
                         taken.handled(self._done)
                         self._done = None
@@ -173,7 +279,7 @@ class _Loop:
                 if waiting is not None:
                     self._give_back(waiting)
 
-    def _handle(self, rows: list[Row], payloads: list[Any], lock: str, taken: Prefetched | None = None) -> None:
+    def _handle(self, rows: list[Row], payloads: list[Any], lock: str, taken: Prefetched | None = None) -> Steps:
         many = self._batch_size > 1
         held = Held(lock, tuple(row.id for row in rows))
         if self._stopped():
@@ -184,18 +290,18 @@ class _Loop:
         )
         self._keeper.hold(envelope, taken)
         started = time.monotonic()
+        error: BaseException | None = GeneratorExit()
         try:
-            check_answer("the handler", self._handler(envelope))
-        except Exception as error:
+            error = yield envelope
+        finally:
             self._keeper.let_go()
-            self._failed(envelope, lock, error)
-        except BaseException:
-            self._keeper.let_go()
-            if not envelope._settled and envelope._rows:
+            if not (error is None or isinstance(error, Exception)) and envelope._rows and not envelope._settled:
                 self._give_back(envelope._held())
-            raise
+        if isinstance(error, Exception):
+            self._failed(envelope, lock, error)
+        elif error is not None:
+            raise error
         else:
-            self._keeper.let_go()
             self._pace.handled(time.monotonic() - started)
             self._handled += len(rows)
             if envelope._rows and not envelope._settled:  # else the handler has spoken for itself
@@ -234,15 +340,3 @@ class _Loop:
 
     def _stopped(self) -> bool:
         return self._session.closed or (self._stop is not None and self._stop.is_set())
-
-    def _sleep(self, noted: int, seconds: float) -> None:
-        """Wait for an offer or the end of a time, checking ``stop`` now and then."""
-        if self._stop is None:
-            self._session.wakeup.wait(noted, seconds)
-            return
-        left = seconds
-        while left > 0 and not self._stopped():
-            part = min(left, _STOP_CHECK)
-            if self._session.wakeup.wait(noted, part):
-                return
-            left -= part

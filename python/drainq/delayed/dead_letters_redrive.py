@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from drainq.arguments import Seconds, seconds
+from drainq.delayed.coroutines import twin
 from drainq.delayed.message import check_count, check_key, check_text
 from drainq.delayed.storage.records import DeadLetter
 from drainq.delayed.storage_session import Session
@@ -75,6 +76,11 @@ class DeadLetterAdmin:
         if everything and not (keys is None and prefix is None):
             raise ValueError("pass keys or a prefix or everything=True, not two of them")
         return self._session.call(self._session.storage.drop_dead, self._session.kind, self._which(keys, prefix))
+
+    dead_letters_async = twin(dead_letters)
+    purge_dead_async = twin(purge_dead)
+    redrive_async = twin(redrive)
+    drop_dead_letters_async = twin(drop_dead_letters)
 
     def _which(self, keys: Iterable[str] | None, prefix: str | None) -> list[str] | None:
         """Return the keys of the selected dead letters; None for all."""

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from drainq.arguments import Seconds
+from drainq.delayed.coroutines import twin
 from drainq.delayed.message import DeliveryType, from_ms
 from drainq.delayed.storage.records import Held, Row
 from drainq.delayed.storage_session import Session
 from drainq.pickling import refuse
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -169,6 +173,11 @@ class AckEnvelope(Generic[T]):
             return not self._rows
         return self._each(self._session.storage.extend, self._held(), until)
 
+    ack_async = twin(ack)
+    ack_some_async = twin(ack_some)
+    nack_async = twin(nack)
+    extend_async = twin(extend)
+
     def _held(self) -> Held:
         assert self._lock is not None, "only a polled envelope holds anything"
         return Held(self._lock, tuple(row.id for row in self._rows))
@@ -179,7 +188,7 @@ class AckEnvelope(Generic[T]):
     def _of_each(self, values: list[Any]) -> Any:
         return values if self._many else values[0]
 
-    def __enter__(self) -> AckEnvelope[T]:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -187,8 +196,16 @@ class AckEnvelope(Generic[T]):
             return
         if error is None:
             self.ack()
-        else:
+        elif isinstance(error, Exception) or self._lock is None:
             self.nack(error=error)
+        elif self._rows:  # Ctrl-C, or a cancelled coroutine: this was no try
+            self._session.release(self._held())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *of_block: Any) -> None:
+        await self._session.calls.run(self.__exit__, *of_block)
 
     def __reduce__(self) -> NoReturn:
         refuse(self, "it belongs to the process that polled it", "its payload and message_id")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
+from drainq.delayed.coroutines import twin
 from drainq.delayed.encode import encoded_offers
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.storage_session import Session
@@ -83,6 +84,10 @@ class OfferMethods(Generic[T]):
         Source: ``offerBatch`` of funfix ``delayedqueue``.
         """
         return self._offer(list(messages), connection)
+
+    offer_or_update_async = twin(offer_or_update)
+    offer_if_not_exists_async = twin(offer_if_not_exists)
+    offer_batch_async = twin(offer_batch)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
         session = self._session

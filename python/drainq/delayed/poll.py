@@ -5,19 +5,33 @@ Source: ``tryPoll``, ``tryPollMany``, ``poll`` and ``read`` of funfix ``delayedq
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from drainq.arguments import Seconds, seconds_or_none
-from drainq.delayed.consume import consume
+from drainq.delayed.consume import consume, consume_async
+from drainq.delayed.coroutines import twin
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import check_count, check_key, from_ms
 from drainq.delayed.storage.records import Held
 from drainq.delayed.storage_session import Session
+from drainq.loop_signal import LoopSignal
 from drainq.sql.error_text import error_text, to_show
 
 T = TypeVar("T")
+
+
+def _give_back(queue: PollMethods[Any], taken: AckEnvelope[Any] | None) -> None:
+    """Release what a cancelled coroutine took."""
+    if taken is not None and taken._lock is not None:
+        queue._session.release(taken._held())
+
+
+def _give_back_each(queue: PollMethods[Any], taken: list[AckEnvelope[Any]]) -> None:
+    for envelope in taken:
+        _give_back(queue, envelope)
 
 
 class PollMethods(Generic[T]):
@@ -77,6 +91,36 @@ class PollMethods(Generic[T]):
                     return None
             self._session.wakeup.wait(noted, pause)
 
+    async def poll_async(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
+        """Call :meth:`poll` as a coroutine, which holds no thread. When cancelled, release what it takes."""
+        timeout = seconds_or_none("timeout", timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        session, changed, pause = self._session, LoopSignal(), 0.0
+
+        def look() -> AckEnvelope[T] | None:
+            nonlocal pause
+            taken, pause = self._look(1, many=False)
+            return taken
+
+        await session.calls.run(session.listen)
+        session.wakeup.add_listener(changed.give)
+        try:
+            while True:
+                changed.clear()
+                taken = await session.calls.take(look, lambda found: _give_back(self, found))
+                if taken is not None:
+                    return taken
+                if deadline is not None:
+                    pause = min(pause, deadline - time.monotonic())
+                    if pause <= 0:
+                        return None
+                await changed.wait(pause)
+        finally:
+            session.wakeup.remove_listener(changed.give)
+
+    try_poll_async = twin(try_poll, undo=_give_back)
+    try_poll_many_async = twin(try_poll_many, undo=_give_back)
+
     def consume(
         self,
         handler: Callable[[AckEnvelope[Any]], object],
@@ -126,8 +170,40 @@ class PollMethods(Generic[T]):
             Hello
             1
         """
-        self._session.listen()
         return consume(
+            self._session,
+            handler,
+            batch_size=batch_size,
+            stop=stop,
+            max_attempts=max_attempts,
+            max_in_flight=max_in_flight,
+            prefetch=prefetch,
+        )
+
+    async def consume_async(
+        self,
+        handler: Callable[[AckEnvelope[Any]], Awaitable[object]],
+        *,
+        batch_size: int = 1,
+        stop: asyncio.Event | None = None,
+        max_attempts: int | None = None,
+        max_in_flight: int | Mapping[str, int] | None = None,
+        prefetch: int = 4,
+    ) -> int:
+        """Pass messages to an ``async def`` handler, on this event loop, until ``stop`` is set.
+
+        Everything is as for :meth:`consume`. No thread is held while the handler runs or the queue is empty. When
+        cancelled, it cancels the handler and releases its messages, without counting the delivery.
+
+        Args:
+            handler: an async function that takes an envelope.
+            stop: an :class:`asyncio.Event`; ``None`` runs until it is cancelled or the queue is closed.
+            batch_size, max_attempts, max_in_flight, prefetch: see :meth:`consume`.
+
+        Returns:
+            How many messages were handled and acknowledged.
+        """
+        return await consume_async(
             self._session,
             handler,
             batch_size=batch_size,
@@ -167,6 +243,9 @@ class PollMethods(Generic[T]):
                 by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
         return sum(self._session.ack(Held(lock, tuple(ids))) for lock, ids in by_lock.items())
 
+    get_next_batch_async = twin(get_next_batch, undo=_give_back_each)
+    done_async = twin(done)
+
     def _look(self, n: int, *, many: bool) -> tuple[AckEnvelope[Any] | None, float]:
         """Take messages. If there are none, return the seconds until the next look is worthwhile."""
         session = self._session
@@ -198,3 +277,5 @@ class PollMethods(Generic[T]):
                 error, values=session.log_values
             )
         return AckEnvelope(session, payload, [row], None, from_ms(session.now()), many=False)
+
+    read_async = twin(read)

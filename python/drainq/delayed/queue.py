@@ -18,14 +18,16 @@ the caller's transaction are drainq's.
 from __future__ import annotations
 
 import hashlib
+import time as real_time
 from collections.abc import Hashable
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
-from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import Codec, PayloadT
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
+from drainq.delayed.coroutines import on_thread
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
@@ -35,6 +37,9 @@ from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
 from drainq.pickling import refuse
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -184,11 +189,6 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         return queues_at(url, table)
 
     @property
-    def aio(self) -> AsyncDelayedQueue[T]:
-        """The coroutines of this queue: ``await queue.aio.poll()``."""
-        return AsyncDelayedQueue(self)
-
-    @property
     def source(self) -> str:
         """The queue's name in envelopes."""
         return self._session.source
@@ -203,17 +203,37 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         """True after :meth:`close`."""
         return self._session.closed
 
-    def close(self) -> None:
-        """Close the connections. Waiting calls of :meth:`poll` and :meth:`consume` end. Messages stay."""
-        self.cron.close()
-        self._session.close()
+    def close(self, timeout: Seconds | None = None) -> bool:
+        """Close the schedules and the connections, and end waiting calls. Messages stay.
 
-    def __enter__(self) -> DelayedQueue[T]:
+        Args:
+            timeout: seconds to wait for a running check of a schedule, and for messages that cancelled coroutines give
+                back; None for as long as it takes.
+
+        Returns:
+            False if one of them was still running at the end of the timeout.
+        """
+        limit = seconds_or_none("timeout", timeout)
+        until = None if limit is None else real_time.monotonic() + limit
+        in_time = self.cron.close(limit)
+        return self._session.close(None if until is None else max(0.0, until - real_time.monotonic())) and in_time
+
+    async def close_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
+        return await on_thread(lambda: self.close(timeout))
+
+    def __enter__(self) -> Self:
         self._session.check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()
 
     def __reduce__(self) -> NoReturn:
         refuse(self, "its connections belong to this process", "its URL and name, and open it where it is used")

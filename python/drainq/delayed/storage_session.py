@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from drainq.arguments import Seconds, seconds
-from drainq.delayed.call_threads import CallThreads
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.consume_prefetch import Prefetched
+from drainq.delayed.coroutines import CallThreads
 from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_often
@@ -71,7 +71,7 @@ class Session:
         self.wakeup = wakeup
         self.warn = RareWarning()
         """Tells the log of a failing database, at most once a minute."""
-        self.threads = CallThreads()
+        self.calls = CallThreads(storage.most_calls)
         """Make the calls of coroutines."""
         self.closed = False
         self.listener: Closeable | None = None
@@ -156,9 +156,14 @@ class Session:
         if self.closed:
             raise ShutDown(f"the delayed queue {self.name!r} is closed")
 
-    def close(self) -> None:
-        """Release messages of cancelled coroutines, wake all waiters, end the listener, and close the storage."""
-        self.threads.close(self.retry.try_timeout or _LONGEST_GIVING_BACK)
+    def close(self, timeout: float | None) -> bool:
+        """Release messages of cancelled coroutines, wake all waiters, end the listener, and close the storage.
+
+        Returns:
+            False if a message was still being released at the end of the timeout.
+        """
+        longest = self.retry.try_timeout or _LONGEST_GIVING_BACK
+        in_time = self.calls.close(longest if timeout is None else min(timeout, longest))
         self.closed = True
         self.wakeup.wake()
         with self._listener_lock:
@@ -166,6 +171,7 @@ class Session:
         if listener is not None:
             listener.close()
         self.storage.close()
+        return in_time
 
     # --- time
 

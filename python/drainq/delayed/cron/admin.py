@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import islice, takewhile
 from typing import Generic, NoReturn, TypeVar
 
+from drainq.delayed.coroutines import twin
 from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
@@ -70,6 +71,7 @@ class CronAdmin(Generic[T]):
     """The methods of :class:`~drainq.delayed.CronService` for operators."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._storage = session.storage
         self._kind = session.kind
         self._encode: Callable[[T], bytes] = session.codec.encode
@@ -170,6 +172,10 @@ class CronAdmin(Generic[T]):
         if made:
             self._made()
         return made
+
+    schedules_async = twin(schedules)
+    forget_async = twin(forget)
+    backfill_async = twin(backfill)
 
     def _name(self, config_hash: str, key_prefix: str, description: str) -> None:
         now = to_ms(self._clock.now(), "the clock")

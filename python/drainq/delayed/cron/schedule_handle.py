@@ -17,16 +17,20 @@ import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
+from drainq.delayed.coroutines import on_thread
 from drainq.delayed.cron.schedule_watch import TIMER, Jumps, Watch
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.sql.error_text import to_show
 from drainq.timer import Repeat
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _log = logging.getLogger("drainq")
 
@@ -103,7 +107,7 @@ class CronHandle:
         """
         self._run_check()
 
-    def close(self, timeout: Seconds | None = 10.0) -> bool:
+    def close(self, timeout: Seconds | None = None) -> bool:
         """End the schedule. Its messages stay in the queue.
 
         Args:
@@ -120,6 +124,10 @@ class CronHandle:
             self._repeat.stop(0)
             return False
         return self._repeat.stop(timeout)
+
+    async def close_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
+        return await on_thread(lambda: self.close(timeout))
 
     def _run_check(self) -> float:
         with self._one_check_at_a_time:
@@ -158,10 +166,16 @@ class CronHandle:
     def __reduce__(self) -> NoReturn:
         refuse(self, "its timer belongs to this process", "the schedule, and install it where it is to run")
 
-    def __enter__(self) -> CronHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()

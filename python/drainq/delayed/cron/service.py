@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, takewhile
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
+from drainq.delayed.coroutines import on_thread, twin
 from drainq.delayed.cron.admin import CronAdmin, Plan, Ticks, check_names
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
 from drainq.delayed.cron.cron_message import CronMessage, microseconds
@@ -52,6 +53,11 @@ _SHORTEST_LOOK = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+def _closed(service: CronService[Any], handle: CronHandle) -> None:
+    """Close what a cancelled coroutine installed."""
+    handle.close()
+
+
 class CronService(CronAdmin[T]):
     """The schedules of one delayed queue, as ``queue.cron``.
 
@@ -71,7 +77,7 @@ class CronService(CronAdmin[T]):
         >>> queue.try_poll().payload
         'report of 11:00'
         >>> handle.close(), queue.close()
-        (True, None)
+        (True, True)
 
     Source: ``CronService.kt`` of funfix ``delayedqueue``.
     """
@@ -248,7 +254,7 @@ class CronService(CronAdmin[T]):
         )
         return self._start(installed, look, retry=schedule.schedule_interval)
 
-    def close(self, timeout: Seconds | None = 10.0) -> bool:
+    def close(self, timeout: Seconds | None = None) -> bool:
         """Close every handle. The messages stay in the queue.
 
         Args:
@@ -258,6 +264,17 @@ class CronService(CronAdmin[T]):
             False if a check was still running at the end of the timeout.
         """
         return self._watch.close_all(seconds_or_none("timeout", timeout))
+
+    install_tick_async = twin(install_tick)
+    uninstall_tick_async = twin(uninstall_tick)
+    install_async = twin(install, undo=_closed)
+    install_periodic_tick_async = twin(install_periodic_tick, undo=_closed)
+    install_cron_async = twin(install_cron, undo=_closed)
+    install_daily_schedule_async = twin(install_daily_schedule, undo=_closed)
+
+    async def close_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
+        return await on_thread(lambda: self.close(timeout))
 
     def _start_ticks(
         self,

@@ -66,6 +66,9 @@ class Storage(ABC):
     is_shared: bool
     """Whether other processes can use this storage, too."""
 
+    most_calls = 10
+    """The calls that may run at once."""
+
     _sql: dict[str, str]
 
     # --- how statements run

@@ -32,6 +32,7 @@ class PostgresStatements(Storage):
         max_connections: int = 10,
         prepare: bool | None = None,
     ) -> None:
+        self.most_calls = max_connections
         self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections, prepare=prepare)
         # A connection apart: a schedule that waits for the lock of a frozen scheduler keeps no consumer waiting.
         self._schedules = PostgresPool(url, try_timeout=try_timeout, max_connections=1, prepare=prepare)

@@ -10,22 +10,21 @@ from drainq.delayed import OfferOutcome, ScheduledMessage, TimeConfig
 
 def test_offer_poll_and_ack(queue, world):
     async def main():
-        aio = queue.aio
-        assert await aio.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED
-        assert await aio.offer_if_not_exists("a", 2, world.now) is OfferOutcome.IGNORED
-        assert await aio.offer_batch([ScheduledMessage("b", 2, world.now)]) == [OfferOutcome.CREATED]
-        envelope = await aio.poll()
+        assert await queue.offer_or_update_async("a", 1, world.now) is OfferOutcome.CREATED
+        assert await queue.offer_if_not_exists_async("a", 2, world.now) is OfferOutcome.IGNORED
+        assert await queue.offer_batch_async([ScheduledMessage("b", 2, world.now)]) == [OfferOutcome.CREATED]
+        envelope = await queue.poll_async()
         assert envelope.payload == 1
-        assert await aio.extend(envelope, 60) is True
-        assert await aio.nack(envelope, delay=5) is True
-        batch = await aio.try_poll_many(10)
+        assert await envelope.extend_async(60) is True
+        assert await envelope.nack_async(delay=5) is True
+        batch = await queue.try_poll_many_async(10)
         assert batch.payload == [2]
-        assert await aio.ack(batch) is True
-        assert await aio.try_poll() is None
-        assert (await aio.read("a")).payload == 1
-        assert await aio.contains_message("a")
-        assert await aio.drop_message("a")
-        assert await aio.poll(timeout=0.01) is None
+        assert await batch.ack_async() is True
+        assert await queue.try_poll_async() is None
+        assert (await queue.read_async("a")).payload == 1
+        assert await queue.contains_message_async("a")
+        assert await queue.drop_message_async("a")
+        assert await queue.poll_async(timeout=0.01) is None
 
     asyncio.run(main())
 
@@ -34,7 +33,7 @@ def test_a_waiting_poll_wakes_for_an_offer_of_a_thread(world):
     queue = world.open(time=TimeConfig(poll_period=3600))
 
     async def main():
-        polling = asyncio.create_task(queue.aio.poll(timeout=60))
+        polling = asyncio.create_task(queue.poll_async(timeout=60))
         await asyncio.to_thread(queue.offer_or_update, "a", 1, world.now)
         return (await asyncio.wait_for(polling, 30)).message_id
 
@@ -48,7 +47,7 @@ def test_a_hundred_waiting_tasks_hold_no_thread(world):
     before = set(threading.enumerate())  # other tests may have left threads that still end
 
     async def main():
-        polls = [asyncio.create_task(queue.aio.poll(timeout=60)) for _ in range(100)]
+        polls = [asyncio.create_task(queue.poll_async(timeout=60)) for _ in range(100)]
         world.clock.advance(10)
         queue.offer_or_update("wake", -1, world.now + 1000)
         envelopes = await asyncio.wait_for(asyncio.gather(*polls), 60)
@@ -78,7 +77,7 @@ def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
     queue._session.storage.acquire, queue._session.storage.release = slow_acquire, watched_release
 
     async def main():
-        polling = asyncio.create_task(queue.aio.poll())
+        polling = asyncio.create_task(queue.poll_async())
         assert await asyncio.to_thread(taken.wait, 60)
         polling.cancel()
         try:
@@ -102,9 +101,9 @@ def test_close_lets_a_waiting_poll_go(world):
     queue = world.open(time=TimeConfig(poll_period=3600))
 
     async def main():
-        polling = asyncio.create_task(queue.aio.poll())
+        polling = asyncio.create_task(queue.poll_async())
         await asyncio.to_thread(queue.try_poll)
-        await queue.aio.close()
+        await queue.close_async()
         try:
             await asyncio.wait_for(polling, 30)
         except ShutDown:
@@ -138,8 +137,8 @@ def test_a_poll_that_the_end_of_the_loop_cuts_off_gives_its_message_back(queue, 
     gate = Gate(queue._session.storage, "acquire")
 
     async def main():
-        asyncio.get_running_loop().create_task(queue.aio.poll())
-        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        asyncio.get_running_loop().create_task(queue.poll_async())
+        assert await queue._session.calls.run(gate.reached.wait, 60)
 
     try:
         asyncio.run(main())
@@ -166,7 +165,7 @@ def test_what_a_poll_takes_after_its_loop_was_closed_comes_back_although_its_tas
 
     monkeypatch.setattr(storage, "acquire", slow)
     loop = asyncio.new_event_loop()
-    polling = loop.create_task(queue.aio.try_poll())
+    polling = loop.create_task(queue.try_poll_async())
     loop.run_until_complete(asyncio.sleep(0))
     assert taken.wait(60)
     loop.close()
@@ -186,8 +185,8 @@ def test_closing_waits_for_what_a_cancelled_poll_gives_back(world):
     gate = Gate(queue._session.storage, "acquire")
 
     async def main():
-        polling = asyncio.create_task(queue.aio.try_poll())
-        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        polling = asyncio.create_task(queue.try_poll_async())
+        assert await queue._session.calls.run(gate.reached.wait, 60)
         polling.cancel()
 
     asyncio.run(main())
@@ -201,8 +200,8 @@ def test_calls_that_wait_for_the_database_leave_the_programs_own_threads_alone(q
     gate = Gate(queue._session.storage, "offer")
 
     async def main():
-        offers = [asyncio.create_task(queue.aio.offer_or_update(f"{n}", n, world.now)) for n in range(50)]
-        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        offers = [asyncio.create_task(queue.offer_or_update_async(f"{n}", n, world.now)) for n in range(50)]
+        assert await queue._session.calls.run(gate.reached.wait, 60)
         assert await asyncio.wait_for(asyncio.to_thread(lambda: "ran"), 30) == "ran"
         gate.remove()
         await asyncio.gather(*offers)
@@ -215,8 +214,8 @@ def test_an_offer_that_is_cancelled_before_it_began_is_not_made(queue, world):
     gate = Gate(queue._session.storage, "offer")
 
     async def main():
-        offers = [asyncio.create_task(queue.aio.offer_or_update(f"{n}", n, world.now)) for n in range(30)]
-        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        offers = [asyncio.create_task(queue.offer_or_update_async(f"{n}", n, world.now)) for n in range(30)]
+        assert await queue._session.calls.run(gate.reached.wait, 60)
         for offer in offers:
             offer.cancel()
         assert {type(end) for end in await asyncio.gather(*offers, return_exceptions=True)} == {asyncio.CancelledError}
@@ -229,8 +228,8 @@ def test_an_offer_that_is_cancelled_before_it_began_is_not_made(queue, world):
 
 def test_an_offer_wakes_others_although_a_loop_was_closed_with_a_poll_in_it(queue, world):
     loop = asyncio.new_event_loop()
-    polling = loop.create_task(queue.aio.poll())
-    loop.run_until_complete(queue.aio.contains_message("a"))
+    polling = loop.create_task(queue.poll_async())
+    loop.run_until_complete(queue.contains_message_async("a"))
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     assert queue.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED

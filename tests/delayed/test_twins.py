@@ -1,0 +1,147 @@
+"""The coroutine of each call that waits for the database: it answers as the call does, and never holds up its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+
+import pytest
+
+from drainq.delayed import AckEnvelope, CronHandle, CronMessage, CronService, DelayedQueue, ScheduledMessage
+from drainq.delayed.storage_session import Session
+from drainq.testing import ManualClock
+
+HOUR = 3600.0
+SURE = "Yes, please, I know what I'm doing!"
+
+
+def tick(at):
+    return f"{at:%H:%M}"
+
+
+async def handle_once(queue):
+    stop = asyncio.Event()
+
+    async def handle(envelope):
+        stop.set()
+
+    return await queue.consume_async(handle, stop=stop)
+
+
+QUEUE = {
+    "offer_or_update": lambda queue: queue.offer_or_update_async("b", 2, 0),
+    "offer_if_not_exists": lambda queue: queue.offer_if_not_exists_async("a", 2, 0),
+    "offer_batch": lambda queue: queue.offer_batch_async([ScheduledMessage("c", 3, 0)]),
+    "try_poll": lambda queue: queue.try_poll_async(),
+    "try_poll_many": lambda queue: queue.try_poll_many_async(3),
+    "poll": lambda queue: queue.poll_async(60),
+    "consume": handle_once,
+    "get_next_batch": lambda queue: queue.get_next_batch_async(3),
+    "done": lambda queue: queue.done_async(queue.held),
+    "read": lambda queue: queue.read_async("a"),
+    "contains_message": lambda queue: queue.contains_message_async("a"),
+    "drop_message": lambda queue: queue.drop_message_async("a"),
+    "drop_all_messages": lambda queue: queue.drop_all_messages_async(SURE),
+    "peek": lambda queue: queue.peek_async(5),
+    "stats": lambda queue: queue.stats_async(),
+    "pause": lambda queue: queue.pause_async(),
+    "resume": lambda queue: queue.resume_async(),
+    "paused": lambda queue: queue.paused_async(),
+    "history": lambda queue: queue.history_async(5),
+    "dead_letters": lambda queue: queue.dead_letters_async("a"),
+    "purge_dead": lambda queue: queue.purge_dead_async(30),
+    "redrive": lambda queue: queue.redrive_async(prefix="a"),
+    "drop_dead_letters": lambda queue: queue.drop_dead_letters_async(everything=True),
+    "close": lambda queue: queue.close_async(),
+}
+ENVELOPE = {
+    "ack": lambda queue: queue.held[0].ack_async(),
+    "ack_some": lambda queue: queue.held[0].ack_some_async(["held"]),
+    "nack": lambda queue: queue.held[0].nack_async(5),
+    "extend": lambda queue: queue.held[0].extend_async(60),
+}
+CRON = {
+    "install_tick": lambda queue: queue.cron.install_tick_async("hash", "once", [CronMessage(1, tick_at())]),
+    "uninstall_tick": lambda queue: queue.cron.uninstall_tick_async("hash", "once"),
+    "install": lambda queue: queue.cron.install_async("hash", "own", HOUR, lambda now: []),
+    "install_periodic_tick": lambda queue: queue.cron.install_periodic_tick_async("hourly", HOUR, tick),
+    "install_cron": lambda queue: queue.cron.install_cron_async("cron", "@daily", tick),
+    "install_daily_schedule": lambda queue: queue.cron.install_daily_schedule_async("daily", queue.daily, tick),
+    "schedules": lambda queue: queue.cron.schedules_async(),
+    "forget": lambda queue: queue.cron.forget_async("installed"),
+    "backfill": lambda queue: queue.cron.backfill_async("installed", queue.clock.now() - 3 * HOUR, queue.clock.now()),
+    "close": lambda queue: queue.cron.close_async(),
+}
+HANDLE = {"close": lambda queue: queue.handle.close_async()}
+TABLE = {DelayedQueue: QUEUE, AckEnvelope: ENVELOPE, CronService: CRON, CronHandle: HANDLE}
+CASES = [(of, name) for of, calls in TABLE.items() for name in calls]
+
+
+def tick_at():
+    from datetime import datetime, timezone
+
+    return datetime(2030, 1, 1, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def queue():
+    """A queue in memory with a message, one that is leased, a dead letter, and a schedule."""
+    import datetime
+
+    from drainq.delayed import CronDailySchedule
+
+    with DelayedQueue.open("memory:", "mail", clock=ManualClock(), max_attempts=1, history=5) as queue:
+        queue.daily = CronDailySchedule("UTC", [datetime.time(10)], HOUR, HOUR)
+        queue.handle = queue.cron.install_periodic_tick("installed", HOUR, tick)
+        queue.offer_or_update("dead", 1, 0)
+        queue.poll().nack(error="of no use")
+        queue.offer_or_update("held", 1, 0)
+        queue.held = [queue.poll()]
+        queue.offer_or_update("a", 1, 0)
+        yield queue
+
+
+def test_the_tables_name_every_coroutine_and_each_takes_what_its_call_takes():
+    for of, calls in TABLE.items():
+        twins = {name.removesuffix("_async") for name in dir(of) if name.endswith("_async")}
+        assert twins == set(calls), of
+        for name in twins - {"paused", "consume"}:
+            assert inspect.signature(getattr(of, f"{name}_async")) == inspect.signature(getattr(of, name)), name
+
+
+@pytest.mark.parametrize(("of", "name"), CASES, ids=[f"{of.__name__}.{name}" for of, name in CASES])
+def test_the_loop_goes_on_while_a_coroutine_waits_for_the_database(queue, of, name, monkeypatch):
+    reached, gate, try_now, close = threading.Event(), threading.Event(), Session._try, queue._session.storage.close
+
+    def held_up(call):
+        def held(*arguments):
+            assert threading.current_thread() is not threading.main_thread(), "on the thread of the event loop"
+            reached.set()
+            assert gate.wait(60)
+            return call(*arguments)
+
+        return held
+
+    async def main():
+        waiting = asyncio.ensure_future(TABLE[of][name](queue))
+        turns = 0
+        while not reached.is_set() or turns < 100:
+            await asyncio.sleep(0.001 if turns > 100 else 0)
+            turns += 1
+        assert not waiting.done()
+        gate.set()
+        return await waiting
+
+    if name == "close" and of is not DelayedQueue:  # these wait for a check that is running
+        checking = threading.Thread(target=queue.handle.look)
+        monkeypatch.setattr(queue.handle, "_check", lambda handle: (reached.set(), gate.wait(60)) and HOUR)
+        checking.start()
+        queue.handle.wake()
+        assert reached.wait(60)
+    elif name == "close":
+        monkeypatch.setattr(queue._session.storage, "close", held_up(close))
+    else:
+        monkeypatch.setattr(Session, "_try", held_up(try_now))
+    asyncio.run(main())
+    assert reached.is_set()
