@@ -126,7 +126,7 @@ def test_the_loop_goes_on_while_a_coroutine_waits_for_the_database(queue, of, na
     async def main():
         waiting = asyncio.ensure_future(TABLE[of][name](queue))
         turns = 0
-        while not reached.is_set() or turns < 100:
+        while not waiting.done() and (not reached.is_set() or turns < 100):
             await asyncio.sleep(0.001 if turns > 100 else 0)
             turns += 1
         assert not waiting.done()
