@@ -7,7 +7,7 @@ installed; wall-clock and processor time, and the peak resident memory of all it
 lines, which is its start.
 
 The whole takes about 20 minutes. It can be run in parts of less than four, ``start``, ``repeats-1`` to ``repeats-3`` and
-``own-1`` to ``own-3``; the page is written once all parts of a commit are there.
+``own-1`` to ``own-3``. The page is written once all parts of a commit are there.
 
     python -m benches.metrics [--part NAME ...] [--quick] [--rounds 3] [--lines 2000000] [--log LOG]
 """

@@ -2,7 +2,7 @@
 
 1. A part is one or more whole rounds of figures, or whole figures: what is compared is still measured in turns, within
    one call.
-2. Parts of one commit, without changes, go together; a part that is measured again replaces its last measurement.
+2. Parts of one commit, without changes, go together. A part that is measured again replaces its last measurement.
 3. A page is written once all parts are there.
 """
 

@@ -2,7 +2,7 @@
 
     python scripts/third_party.py > THIRD-PARTY
 
-Each crate is taken by the licence of its first file of ``FILES``; a text is printed once, with the copyright lines of
+Each crate is taken by the licence of its first file of ``FILES``. A text is printed once, with the copyright lines of
 all crates that have it.
 """
 

@@ -54,7 +54,7 @@ pub fn work(steps: usize, seed: usize) -> usize {
 /// How often a type occurs, by its number: 24, 8, 4, 1 and again, as the levels of an aggregating server do.
 const WEIGHTS: [usize; 4] = [24, 8, 4, 1];
 
-/// A sequence of types in which each occurs by its weight, shuffled; the same for the same seed.
+/// A sequence of types in which each occurs by its weight, shuffled. The same for the same seed.
 pub fn skewed(types: usize, seed: u64) -> Vec<usize> {
     let weighted = (0..types).flat_map(|at| std::iter::repeat_n(at, WEIGHTS[at % WEIGHTS.len()]));
     shuffled(weighted.collect(), seed)

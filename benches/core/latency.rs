@@ -33,7 +33,7 @@ fn channel_thread(recv: impl Fn() -> bool + Send + 'static) -> Receiver<Instant>
     handled
 }
 
-/// Says when a handler was called; the one who listens may have gone by the time of the last batch.
+/// Says when a handler was called. The one who listens may have gone by the time of the last batch.
 fn tell(sender: &Sender<Instant>) {
     let _ = sender.send(Instant::now());
 }

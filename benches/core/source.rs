@@ -155,7 +155,7 @@ fn wait_and_produce<T: Offered>(queue: &BatchQueue<T>, mut item: T) -> bool {
     true
 }
 
-/// The rival: a vector under a lock for each partition, swapped out whole; its threads sleep a millisecond when they
+/// The rival: a vector under a lock for each partition, swapped out whole. Its threads sleep a millisecond when they
 /// find nothing, its producers yield while there is no room.
 fn mutex_swap(length: Duration, partitions: usize) -> Run {
     let new = |_| CachePadded::new(<MutexSwap as Buffer>::with_capacity(CAPACITY));

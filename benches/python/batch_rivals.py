@@ -236,7 +236,7 @@ def janus_queue(load: Load, handler: Handler, capacity: int, blocking: bool = Tr
 
 
 def aiologic_queue(load: Load, handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """``aiologic.SimpleQueue`` from threads; it has no bound.
+    """``aiologic.SimpleQueue`` from threads. It has no bound.
 
     Its bounded queue's calls that do not wait give up while another thread is inside, full or not.
     """

@@ -3,7 +3,7 @@
 Run it:  python -m benches.python.interpreters [--rounds N] [--out DIR] python3.10 python3.12 ...
 
 Each interpreter gets two temporary environments with a wheel each. A round is a process of each environment, one
-after the other, so that a slow moment of the machine meets all of them; a process compares drainq with the
+after the other, so that a slow moment of the machine meets all of them. A process compares drainq with the
 standard library's queues burst by burst.
 """
 

@@ -50,7 +50,7 @@ def simple(keys: int = 1, capacity: int = 0) -> Rival:
 
 
 def threads_and_tasks(keys: int = 1, capacity: int = 0) -> Rival:
-    """``culsans.Queue``: threads and tasks on one queue; no keys."""
+    """``culsans.Queue``: threads and tasks on one queue. No keys."""
     one = culsans.Queue(capacity * keys).sync_q
     return Rival([one.put] * keys, one.get)
 

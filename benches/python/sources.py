@@ -148,7 +148,7 @@ def two_threads(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], 
 
 
 FAST_CALL, SLOW_CALL, SLOW_ROW = 0.0002, 0.060, 4e-6
-"""Seconds: a call of a fast source; a call of the slow one, and each of its rows."""
+"""Seconds: a call of a fast source. A call of the slow one, and each of its rows."""
 
 
 def fast_source() -> Callable[[int], list[int]]:

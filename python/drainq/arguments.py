@@ -3,7 +3,7 @@
 ``crates/drainq-py/src/arguments.rs`` does the same for the native classes, with the same rules:
 
 1. A time is a number of seconds or a ``datetime.timedelta``.
-2. A whole number is an int, or an object with ``__index__``; a bool is no number.
+2. A whole number is an int, or an object with ``__index__``. A bool is no number.
 3. Each check returns the converted value, so that a value is read once.
 """
 

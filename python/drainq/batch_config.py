@@ -1,6 +1,6 @@
 """``BatchQueueConfig``: the settings of a batch queue, their checks, and how they reach the native queue.
 
-``import drainq`` does not load this module, because :mod:`dataclasses` takes long to load; the first queue does.
+``import drainq`` does not load this module, because :mod:`dataclasses` takes long to load. The first queue does.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BatchQueueConfig:
 
     Seconds are a number, or a ``datetime.timedelta``.
 
-    A configuration pickles and copies, with all settings; its callables travel as the pickler can send them: a lambda
+    A configuration pickles and copies, with all settings. Its callables travel as the pickler can send them: a lambda
     needs ``cloudpickle``, which Spark uses.
 
     Args:
@@ -102,7 +102,7 @@ class BatchQueueConfig:
             is to log them.
         on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
             for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
-        min_idle, max_idle: seconds; a drain thread that finds nothing while items arrive more often than every
+        min_idle, max_idle: seconds. A drain thread that finds nothing while items arrive more often than every
             10 microseconds (times the drain threads, 50 at most) lets them gather for ``min_idle``; otherwise the
             next item wakes it at once. With ``on_idle`` handlers it wakes by itself too: after ``min_idle``, then twice
             as long each time up to ``max_idle``.

@@ -44,7 +44,7 @@ def renew_in_child(thing: Forkable) -> None:
     """Call ``thing._renew_in_child()`` in every child that this process forks, as long as the object lives.
 
     Args:
-        thing: an object that can be referenced weakly; it is not kept alive.
+        thing: an object that can be referenced weakly. It is not kept alive.
     """
     number = next(_numbers)
     _registry[number] = weakref.ref(thing, lambda _, forget=_registry.pop: forget(number, None))  # type: ignore[misc]

@@ -80,7 +80,7 @@ class BatchQueueManager:
 
         Args:
             name, config, settings: as :class:`BatchQueue`.
-            handlers: as :class:`BatchQueue`; they are added to an existing queue, too.
+            handlers: as :class:`BatchQueue`. They are added to an existing queue, too.
         Raises:
             ModeConflict: one configuration has a ``consumer`` and the other has none.
         """

@@ -133,7 +133,7 @@ def _of_partitions(rule: str, name: str, value: Any) -> PartitionPolicy:
 class BufferStrategy(Enum):
     """The action of ``produce`` when the item's partition is full.
 
-    ``BLOCKING`` (the default) waits for room. ``IF_POSSIBLE`` gives up at once; the item counts as rejected.
+    ``BLOCKING`` (the default) waits for room. ``IF_POSSIBLE`` gives up at once. The item counts as rejected.
 
     Example:
         >>> from drainq import BufferStrategy

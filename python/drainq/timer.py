@@ -209,7 +209,7 @@ class Timer:
 
 
 SHARED = Timer()
-"""The timer of this process; it has no thread until there is an alarm."""
+"""The timer of this process. It has no thread until there is an alarm."""
 
 
 class Repeat:

@@ -19,7 +19,7 @@ class Mutant:
         name: what the command line calls it; unique in all rooms.
         breaks: the promise that it breaks, as a sentence about the faulty program.
         file: the file, from the top of the project.
-        old: the text that goes; it must occur exactly once in the file.
+        old: the text that goes. It must occur exactly once in the file.
         new: the text that comes in its place.
         test: the pytest node that must die, from the top of the project; several, with blanks between them,
             if the promise has several sides: one must die.

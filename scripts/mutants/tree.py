@@ -25,7 +25,7 @@ class DoesNotApply(Exception):
 
 
 class Tree:
-    """The copy; it belongs to one run at a time."""
+    """The copy. It belongs to one run at a time."""
 
     def __init__(self) -> None:
         HOME.mkdir(parents=True, exist_ok=True)

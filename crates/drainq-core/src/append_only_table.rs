@@ -1,11 +1,11 @@
 //! A list that only grows, read without a lock, whose elements never move.
 //!
-//! Elements live in chunks, each twice as large as the one before; a chunk is never
+//! Elements live in chunks, each twice as large as the one before. A chunk is never
 //! replaced, so a reference to an element lives as long as the table.
 //!
 //! # Invariants
 //! 1. `chunks[k]` is null or points to the chunk for the indices `FIRST * (2^k - 1) ..`, for
-//!    ever; it is stored before `len` grows over its first index.
+//!    ever. It is stored before `len` grows over its first index.
 //! 2. An element is written before `len` grows over it with `Release`, and never again. A
 //!    reader that loads a larger `len` with `Acquire` sees it whole.
 //! 3. Appending is done under `grow`, so one thread at a time.
@@ -116,7 +116,7 @@ impl<T> Table<T> {
         (0..self.len()).map_while(|index| self.get(index))
     }
 
-    /// Appends what `make` returns for the new index; returns that index.
+    /// Appends the result of `make` for the new index. Returns the index.
     pub fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
         let _one_at_a_time = self.grow.lock();
         let index = self.len.load(Ordering::Relaxed);

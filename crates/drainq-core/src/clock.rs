@@ -12,7 +12,7 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
 }
 
-/// The machine's monotonic clock; its origin is its creation.
+/// The machine's monotonic clock. Its origin is its creation.
 pub struct SystemClock {
     origin: Instant,
 }

@@ -48,5 +48,5 @@ pub mod wait;
 #[cfg(test)]
 mod models;
 
-/// The version of the workspace; it is written in the workspace's `Cargo.toml` alone.
+/// The version of the workspace. It is written in the workspace's `Cargo.toml` alone.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

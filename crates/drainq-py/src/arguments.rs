@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //! 1. A time is a number of seconds or a `datetime.timedelta`, everywhere.
-//! 2. A whole number is an int, or an object with `__index__`, such as an integer of NumPy; a bool is no number.
-//! 3. A value that is out of range is refused where the range is known; a number too large for the machine's integers is
+//! 2. A whole number is an int, or an object with `__index__`, such as an integer of NumPy. A bool is no number.
+//! 3. A value that is out of range is refused where the range is known. A number too large for the machine's integers is
 //!    refused here.
 
 use crate::{errors, gil};

@@ -50,7 +50,7 @@ pub enum MayWait {
 }
 
 impl MayWait {
-    /// Reads `block` and `timeout` as `queue.Queue` does; a negative timeout is refused always.
+    /// Reads `block` and `timeout` as `queue.Queue` does. A negative timeout is refused always.
     pub fn new(block: bool, timeout: Option<f64>) -> PyResult<Self> {
         let deadline = Deadline::after("timeout", timeout)?;
         Ok(if block { Self::Until(deadline) } else { Self::No })

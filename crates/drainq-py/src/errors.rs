@@ -146,7 +146,7 @@ pub fn stop_async_iteration() -> PyErr {
     PyStopAsyncIteration::new_err(())
 }
 
-/// Returns `error`, which ended a call that puts many items; its attribute `accepted` is the number of items accepted
+/// Returns `error`, which ended a call that puts many items. Its attribute `accepted` is the number of items accepted
 /// before.
 pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
     match error.value(py).setattr("accepted", accepted) {

@@ -18,7 +18,7 @@
 //!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
 //!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.
 //! 5. A thread that reads data without the GIL, while other threads write it with the GIL, reads in [`between_forks`].
-//!    A fork waits until that read has ended, and no other begins until the fork is over; no lock is held while fork
+//!    A fork waits until that read has ended, and no other begins until the fork is over. No lock is held while fork
 //!    hooks of other modules run. So invariant 1 also holds for the locks that such a thread takes.
 //! 6. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
 //!    locks have nothing in common with the old ones.

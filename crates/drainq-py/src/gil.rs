@@ -36,7 +36,7 @@ pub fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
 /// Runs `work` of a raw method, which CPython calls with the GIL held.
 ///
 /// Tells PyO3 that the GIL is held, so that references dropped meanwhile are given back at once. PyO3 refuses this once
-/// the interpreter is going away; a finaliser may still call, so `work` runs all the same.
+/// the interpreter is going away. A finaliser may still call, so `work` runs all the same.
 pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     let mut work = Some(work);
     let mut run = || work.take().map(|work| work());

@@ -2,7 +2,7 @@
 //!
 //! # The rule of locks
 //!
-//! **No Python code runs under a lock of this crate.** Python code may release the GIL; the next thread would then wait
+//! **No Python code runs under a lock of this crate.** Python code may release the GIL. The next thread would then wait
 //! for the lock with the GIL held, and the process would hang. Python code may also call the same queue again, and hang
 //! its own thread. Python code runs in:
 //!
@@ -28,7 +28,7 @@
 //! **A finaliser of this crate calls, reports and awaits nothing.** Finalisers are a `Drop`, a `__clear__` and the
 //! callback of a weak reference. They run on any thread, under any lock of the user or of the standard library. A log
 //! line, for example, would wait for the lock of a log handler, whose holder may wait for that very thread. So a
-//! finaliser only marks, wakes and gives references back; a drainq thread makes the report (`batch/drop_reports.rs`).
+//! finaliser only marks, wakes and gives references back. A drainq thread makes the report (`batch/drop_reports.rs`).
 //! The `Drop` of a `Caller`, which calls `on_close`, is no finaliser, because drain threads own the callers
 //! (`batch/caller.rs`). One exception, as in Python itself: an awaitable that was never awaited warns.
 

@@ -67,7 +67,7 @@ def run(
         progress: called when a stage begins and ends.
         context: the Spark to use. None starts one and stops it, perhaps in a thread after the return.
     Raises:
-        UserError, DatabaseError: nothing was loaded; the message tells the user what to change.
+        UserError, DatabaseError: nothing was loaded. The message tells the user what to change.
         JobFailed, Interrupted: nothing was loaded.
     """
     if top < 1:

@@ -19,7 +19,7 @@ class Reader:
     """Turns blocks into metrics, and counts their lines.
 
     Args:
-        check: called before each piece; its exception ends the task.
+        check: called before each piece. Its exception ends the task.
     """
 
     def __init__(self, check: Callable[[], object] = bool) -> None:

@@ -120,7 +120,7 @@ class Launch:
         """Wait until Spark has started.
 
         Raises:
-            UserError: PySpark is not installed, or Spark does not start; the message names the log.
+            UserError: PySpark is not installed, or Spark does not start. The message names the log.
         """
         return self._context.result()
 

@@ -27,7 +27,7 @@ def instrument(meter_provider: MeterProvider | None = None) -> None:
     Args:
         meter_provider: the provider whose readers get the values; None is OpenTelemetry's global provider.
     Raises:
-        ImportError: ``opentelemetry-api`` is not installed; the extra ``otel`` installs it.
+        ImportError: ``opentelemetry-api`` is not installed. The extra ``otel`` installs it.
 
     Example:
         >>> from opentelemetry.sdk.metrics import MeterProvider

@@ -40,7 +40,7 @@ def postgres_driver() -> Any:
     """Import ``psycopg``.
 
     Raises:
-        ImportError: psycopg is not installed; the message names the extra.
+        ImportError: psycopg is not installed. The message names the extra.
     """
     try:
         import psycopg
@@ -70,7 +70,7 @@ def connect_sqlite(
     Args:
         path: the file.
         lock_timeout: seconds to wait for another connection's transaction to end.
-        write_ahead: keep a write-ahead log, so that readers work beside a writer; the file keeps that setting.
+        write_ahead: keep a write-ahead log, so that readers work beside a writer. The file keeps that setting.
         cached_statements: how many parsed statements are kept.
     """
     import sqlite3

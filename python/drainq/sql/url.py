@@ -45,7 +45,7 @@ class DatabaseUrl:
 
         Raises:
             TypeError: not a str.
-            ValueError: not one of the forms; the message shows the URL without its password.
+            ValueError: not one of the forms. The message shows the URL without its password.
 
         Example:
             >>> DatabaseUrl.parse("sqlite:////var/lib/metrics.db").target

@@ -6,7 +6,7 @@
 //!    several may not.
 //! 2. A line with a prefix is no record, because its fields are shifted: the client is a host or an address without a
 //!    port, and no word of a user name of several words is `-`, which stands where a server knows no name.
-//! 3. All fields are pieces of the line, cut at ASCII bytes: where the line is UTF-8, so are they.
+//! 3. All fields are slices of the line, cut at ASCII bytes. If the line is UTF-8, so are its fields.
 //! 4. Inside quotes a backslash keeps the byte after it; fields are kept as the server wrote them.
 
 use super::endpoint::endpoint_of;
@@ -35,7 +35,7 @@ pub struct Record<'a> {
     pub endpoint: &'a [u8],
     /// The HTTP status.
     pub status: i64,
-    /// Bytes of the answer; 0 where the log has `-`.
+    /// Bytes of the answer; 0 if the log has `-`.
     pub size: i64,
     /// Referrer and user agent; None in the Common Log Format.
     pub names: Option<(&'a [u8], &'a [u8])>,

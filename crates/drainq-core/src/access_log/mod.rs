@@ -12,7 +12,7 @@
 //! | [`records`] | the records of many lines, as columns in Arrow's layout |
 //! | [`validity_bitmap`] | which places of a column have a value |
 //!
-//! The rules are those of `tests/columns/line_rules.py`, which says them with regular expressions; a test draws lines
+//! The rules are those of `tests/columns/line_rules.py`, which says them with regular expressions. A test draws lines
 //! and holds both to the same record, or the same reason, for each.
 
 pub mod endpoint;

@@ -1,8 +1,8 @@
 //! The records of many lines, as columns.
 //!
 //! # Invariants
-//! 1. All columns have a place for each record, in the order of the lines; a place that is not valid holds 0 or no byte.
-//! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts; the first is 0.
+//! 1. All columns have a place for each record, in the order of the lines. A place that is not valid holds 0 or no byte.
+//! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts. The first is 0.
 
 use super::line::{LastStamp, Reason, Record, parse};
 use super::validity_bitmap::ValidityBitmap;
@@ -45,13 +45,13 @@ pub struct Records {
     pub status: Vec<i64>,
     /// Bytes of the answers.
     pub size: Vec<i64>,
-    /// Referrers, where [`Records::named`] says so.
+    /// Referrers, valid by [`Records::named`].
     pub referrer: Texts,
-    /// User agents, where [`Records::named`] says so.
+    /// User agents, valid by [`Records::named`].
     pub agent: Texts,
     /// The records with a referrer and a user agent.
     pub named: ValidityBitmap,
-    /// Request times, where [`Records::timed`] says so.
+    /// Request times, valid by [`Records::timed`].
     pub milliseconds: Vec<f64>,
     /// The records with a request time.
     pub timed: ValidityBitmap,
@@ -87,7 +87,7 @@ impl Records {
         self.second.is_empty()
     }
 
-    /// Reads one more line; a last carriage return is part of its end.
+    /// Reads one more line. A last carriage return is part of its end.
     #[inline]
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<(), Reason<'a>> {
         let record = parse(line.strip_suffix(b"\r").unwrap_or(line), &mut self.last)?;

@@ -80,7 +80,7 @@ pub struct Settings {
     pub buffer_size: usize,
     /// The capacity of all partitions together, 1 to [`MAX_BUFFER_SIZE`]; `None` if only each partition has a capacity.
     pub capacity: Option<usize>,
-    /// What a producer does when its partition is full.
+    /// The action of a producer whose partition is full.
     pub strategy: BufferStrategy,
     /// The nap after the first empty pass.
     pub min_idle: Duration,
@@ -114,7 +114,7 @@ impl Settings {
         }
     }
 
-    /// Checks the settings; returns what is wrong with them.
+    /// Checks the settings. Returns the error.
     pub fn validate(&self) -> Result<(), String> {
         if !(1..=MAX_THREADS).contains(&self.threads) {
             return Err(format!("threads must be between 1 and {MAX_THREADS}, got {}", self.threads));

@@ -10,7 +10,7 @@ use super::item::ThreadId;
 
 /// Threads are balanced enough while the highest throughput of a thread is below this many times the lowest.
 pub const SKIP_BELOW: f64 = 1.15;
-/// A plan must lower the highest throughput of a thread to at most this share of what it is.
+/// A plan must lower the highest throughput of a thread to at most this share of its value.
 const WORTH_IT: f64 = 0.95;
 
 /// Decides which thread owns which partition.

@@ -107,7 +107,7 @@ impl<T: Keyed> Groups<T> {
         self.position_plus_one.get(key as usize).is_some_and(|position| *position != 0)
     }
 
-    /// Returns the next batch; the group of the key that the pass met last comes first.
+    /// Returns the next batch. The group of the key that the pass met last comes first.
     pub fn next(&mut self) -> Option<Batch<T>> {
         let (key, items) = self.full.last_mut()?;
         let key = *key;
@@ -138,7 +138,7 @@ impl<T: Keyed> Groups<T> {
         }
     }
 
-    /// Ends the pass; returns the items of the batches that were not handed out.
+    /// Ends the pass. Returns the items of the batches that were not handed out.
     pub fn end(&mut self) -> Vec<T> {
         self.position_plus_one.fill(0);
         self.taken = None;

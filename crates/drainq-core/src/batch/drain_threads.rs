@@ -36,7 +36,7 @@ impl<T, F: Fn(&mut Vec<T>) + Send + Sync> BatchHandler<T> for F {
 
 type HandlersByKey<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn BatchHandler<T>>>>>>;
 
-/// A queue with threads of its own and a handler per key.
+/// A queue with its own threads and a handler per key.
 ///
 /// Dropping it shuts the queue down: see [`Running::shutdown`].
 ///

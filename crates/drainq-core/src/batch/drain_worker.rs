@@ -38,7 +38,7 @@ pub(super) struct Worker {
     right: Mutex<Option<DrainRight>>,
 }
 
-/// The right to drain as one worker, with the parker of its thread; a worker of a pool has no parker.
+/// The right to drain as one worker, with the parker of its thread. A worker of a pool has no parker.
 pub(super) struct DrainRight(Option<Parker>);
 
 impl DrainRight {

@@ -6,7 +6,7 @@ use crate::sync::planted;
 /// The number of a type, or of another dispatch key, within its queue.
 pub type Key = u32;
 
-/// The number of a partition within its queue; it names the same partition for ever.
+/// The number of a partition within its queue. It names the same partition for ever.
 pub type PartitionId = u32;
 
 /// The number of a drain thread within its queue.

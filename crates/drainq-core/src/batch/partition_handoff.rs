@@ -1,7 +1,7 @@
 //! The owner of a partition, and the handoff to another drain thread.
 //!
 //! Each partition has one ownership word: its owner, its next owner (the target), and whether a pass runs. Only this
-//! word decides who drains; the list of partitions that a drain thread keeps is a hint.
+//! word decides who drains. The list of partitions that a drain thread keeps is a hint.
 //!
 //! A move from thread 0 to thread 1, step by step (`owner -> target, busy`):
 //!
@@ -29,7 +29,7 @@
 //! `rebalance.rs`.
 //!
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
-//! between the steps and the rebalancer waits; the ownership word needs neither.
+//! between the steps and the rebalancer waits. The ownership word needs neither.
 
 use super::item::ThreadId;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ pub(crate) enum Move {
     Unneeded,
     /// The partition has its new owner, which the caller must wake.
     Done,
-    /// A pass runs; the thread that ends it makes the target the owner.
+    /// A pass runs. The thread that ends it makes the target the owner.
     Pending,
 }
 

@@ -107,7 +107,7 @@ impl<T: RingItem> Layout<T> {
         self.routes.push_with(|_| TypeRoute::new(partition)) as Key
     }
 
-    /// Changes the weight of a type's handler. Partitions may be added; no type changes its partition.
+    /// Changes the weight of a type's handler. Partitions may be added. No type changes its partition.
     pub fn set_weight(&self, key: Key, weight: f64) {
         let control = &mut *self.control.lock();
         let old = std::mem::replace(&mut control.weights[key as usize], weight);

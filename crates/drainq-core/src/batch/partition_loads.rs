@@ -1,7 +1,7 @@
 //! The load of each partition. A new type is routed to the partition with the least load.
 //!
 //! # Invariants
-//! 1. The load of a partition is the sum of the weights of the types routed to it; the total is the sum of all loads.
+//! 1. The load of a partition is the sum of the weights of the types routed to it. The total is the sum of all loads.
 //! 2. `in_order` holds each partition once, with the load that `by_partition` has for it. So the number of steps to
 //!    find the least load grows with the logarithm of the number of partitions.
 

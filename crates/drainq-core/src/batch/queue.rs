@@ -47,7 +47,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
 static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Makes a queue whose workers are threads of its own.
+    /// Makes a queue with its own threads as workers.
     ///
     /// If there are fewer partitions than threads, the queue has one worker for each partition.
     ///
@@ -141,7 +141,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         owned
     }
 
-    /// Returns the partition of a key's items; it never changes.
+    /// Returns the partition of a key's items. It never changes.
     pub fn partition_of(&self, key: Key) -> PartitionId {
         self.route(key).partition
     }
@@ -153,7 +153,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.layout.add_type(weight)
     }
 
-    /// Changes the weight of a type's handler. Partitions may be added; no type changes its partition.
+    /// Changes the weight of a type's handler. Partitions may be added. No type changes its partition.
     pub fn set_weight(&self, key: Key, weight: f64) {
         self.layout.set_weight(key, weight);
     }

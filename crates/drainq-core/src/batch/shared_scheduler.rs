@@ -2,7 +2,7 @@
 //!
 //! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work borrows a drainer from a
 //! slot that has work, makes a pass with it and gives it back. `shared_scheduler_board.rs` decides which slot is lent,
-//! and which threads park and are notified; this file has the contents of the slots.
+//! and which threads park and are notified. This file has the contents of the slots.
 //!
 //! # Invariants
 //! 1. Only the thread that holds the loan of a slot touches its drainer.
@@ -46,7 +46,7 @@ struct Member<T: RingItem + Keyed, C> {
 
 /// Threads that drain several queues in turn.
 ///
-/// Its owner starts the threads; each thread calls [`PoolThread::borrow`] until it returns `None`.
+/// Its owner starts the threads. Each thread calls [`PoolThread::borrow`] until it returns `None`.
 pub struct Scheduler<T: RingItem + Keyed, C> {
     board: Arc<Board>,
     members: Mutex<Vec<Arc<Member<T, C>>>>,

@@ -50,9 +50,9 @@ pub(super) enum Next {
 pub(super) enum Given {
     /// There is more to do.
     Ready,
-    /// Its sleeper is asleep; it is due at this time, if there is one.
+    /// Its sleeper is asleep. It is due at this time, if there is one.
     Asleep(Option<Instant>),
-    /// Its queue is closed and empty; the slot is not lent again.
+    /// Its queue is closed and empty. The slot is not lent again.
     Ended,
 }
 

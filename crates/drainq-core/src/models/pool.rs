@@ -78,7 +78,7 @@ fn an_item_produced_under_a_lock_for_a_pooled_queue_is_never_slept_over() {
     produced_into_a_pool(|queue, key| assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok()));
 }
 
-/// Threads of a pool that hand out until the scheduler ends; each item's number is handed to `handle`.
+/// Threads of a pool that hand out until the scheduler ends. Each item's number is handed to `handle`.
 fn spawn(
     pool: &Arc<Pool>,
     threads: usize,

@@ -40,7 +40,7 @@ fn two_producers_of_different_partitions_never_get_one_place_together() {
     met.exactly(&["mine", "theirs"]);
 }
 
-/// A producer waits with an empty partition; the drain thread takes the item of the other partition.
+/// A producer waits with an empty partition. The drain thread takes the item of the other partition.
 #[test]
 fn a_producer_gets_the_place_that_another_partition_frees() {
     let met = Met::default();

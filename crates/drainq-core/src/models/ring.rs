@@ -288,7 +288,7 @@ fn nothing_takes_the_fast_path_after_the_close() {
     met.exactly(&["fast path", "refused"]);
 }
 
-/// Producers under a lock of their own, on the fast path or not; the consumer has no lock.
+/// Producers under a lock of their own, on the fast path or not. The consumer has no lock.
 fn serialised_producers(share: u64, how: &'static str) {
     let met = Met::default();
     let note = met.clone();

@@ -42,7 +42,7 @@ fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
     met.exactly(&["one"]);
 }
 
-/// A producer waits for room for two rows; the drain thread makes it by taking two away.
+/// A producer waits for room for two rows. The drain thread makes it by taking two away.
 #[test]
 fn a_producer_that_waits_for_room_for_its_weight_gets_it() {
     let met = Met::default();

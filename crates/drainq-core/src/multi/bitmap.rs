@@ -1,6 +1,6 @@
 //! A set of small numbers that finds its next member in a few steps, however large it is.
 //!
-//! The set has one bit for each number, in words of 64; a second set of the same kind holds the indices of the words
+//! The set has one bit for each number, in words of 64. A second set of the same kind holds the indices of the words
 //! that are not zero. So a search reads at most two words a level, and 262,144 numbers need three levels.
 //!
 //! # Invariants

@@ -9,7 +9,7 @@ use super::state::MultiState;
 use super::sub_queue::Counters;
 
 impl<T, L> MultiShared<T, L> {
-    /// Starts afresh in a forked child, whose only thread calls this; no other thread may have held
+    /// Starts afresh in a forked child, whose only thread calls this. No other thread may have held
     /// the lock at the fork.
     pub fn restart_in_child(&self) {
         self.with(|state, _| state.restart_in_child());

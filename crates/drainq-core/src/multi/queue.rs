@@ -82,7 +82,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Returns the state that the handles share; a forked child calls [`MultiShared::restart_in_child`] on it.
+    /// Returns the state that the handles share. A forked child calls [`MultiShared::restart_in_child`] on it.
     pub fn shared(&self) -> &Arc<MultiShared<T, L>> {
         &self.shared
     }
@@ -154,7 +154,7 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, _| state.push(*slot, item, now))
     }
 
-    /// Adds items, first to last, while there is room; the rest stays in `items`.
+    /// Adds items, first to last, while there is room. The rest stays in `items`.
     pub fn try_put_many(&self, items: &mut std::vec::IntoIter<T>) -> Result<(), PutRefusal> {
         let Owner { shared, slot } = &*self.owner;
         let now = shared.now();
@@ -262,7 +262,7 @@ impl<T, L> SubQueue<T, L> {
         });
     }
 
-    /// Removes one reason, or all; the sub-queue is served again when none is left.
+    /// Removes one reason, or all. The sub-queue is served again when none is left.
     pub fn enable(&self, reason: Option<&str>) {
         self.owner.shared.with(|state, _| {
             state.change_reasons(self.owner.slot, |sub| match reason {

@@ -1,7 +1,7 @@
 //! Chooses the next sub-queue: priority groups, and round robin over fixed positions inside each.
 //!
 //! A sub-queue has a *location*: a position in the group of its priority. Positions are given out in order and not used
-//! again, so a removal costs no other sub-queue its turn; a group whose positions are mostly vacant is renumbered in
+//! again, so a removal costs no other sub-queue its turn. A group whose positions are mostly vacant is renumbered in
 //! the same order. Two bitmaps, of the positions that are *ready* (enabled and not empty) and of the groups that have
 //! such positions, make a choice as cheap among 10,000 idle sub-queues as among one.
 //!
@@ -39,7 +39,7 @@ pub type Slot = usize;
 pub enum Order {
     /// The first ready group is served alone.
     Priority,
-    /// One round over all groups; the priority only orders the round.
+    /// One round over all groups. The priority only orders the round.
     Weighted,
 }
 
@@ -119,7 +119,7 @@ impl Selection {
         self.locations[slot] = Some(Location { group, position });
     }
 
-    /// Removes `slot`; no other sub-queue loses a turn.
+    /// Removes `slot`. No other sub-queue loses a turn.
     pub fn remove(&mut self, slot: Slot) {
         let Some(Location { group: id, position }) = self.locations.get(slot).copied().flatten() else {
             return;

@@ -33,7 +33,7 @@ pub enum ShutdownMode {
 /// The settings of a new sub-queue.
 #[derive(Clone, Copy, Debug)]
 pub struct SubQueueSettings {
-    /// The priority; a lower number is served first.
+    /// The priority. A lower number is served first.
     pub priority: i64,
     /// The most items; `usize::MAX` is unbounded.
     pub capacity: usize,
@@ -127,7 +127,7 @@ impl<T, L> MultiState<T, L> {
         Ok(slot)
     }
 
-    /// Removes a sub-queue for good; its items stay in it. Returns false if it was removed before.
+    /// Removes a sub-queue for good. Its items stay in it. Returns false if it was removed before.
     pub fn retire(&mut self, slot: Slot, wakes: &mut Wakes) -> bool {
         if self.sub(slot).membership == Membership::Removed {
             return false;

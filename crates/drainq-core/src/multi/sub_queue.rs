@@ -53,7 +53,7 @@ pub(super) struct Held<T> {
 pub(super) struct Sub<T, L> {
     pub label: L,
     pub items: VecDeque<QueuedItem<T>>,
-    /// Items that a getter holds while it waits for more; they may come back.
+    /// Items that a getter holds while it waits for more. They may come back.
     pub held: usize,
     pub priority: i64,
     pub weight: u32,

@@ -20,7 +20,7 @@ fn sub_of(queue: &Queue, capacity: usize) -> SubQueue<u32, ()> {
     queue.add((), SubQueueSettings { priority: 0, capacity, weight: 1 }, None).expect("it is not shut down")
 }
 
-/// Enters the waiters; the returned thread knows whether it was woken.
+/// Enters the waiters. The returned thread knows whether it was woken.
 fn enter(wait: &mut Wait<u32, ()>) -> WaitingThread {
     let sleeper = WaitingThread::default();
     wait.enter(sleeper.waker());

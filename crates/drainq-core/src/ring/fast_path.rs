@@ -59,7 +59,7 @@ impl<T: RingItem, B> Ring<T, B> {
         self.publish_many::<true>(items, most)
     }
 
-    /// Queues what `make` returns if the fast path is open; else returns false without calling `make`. `make` must not
+    /// Pushes the result of `make` if the fast path is open. Else returns false without calling `make`. `make` must not
     /// panic.
     ///
     /// # Safety
@@ -78,7 +78,7 @@ impl<T: RingItem, B> Ring<T, B> {
         true
     }
 
-    /// Queues what `next` returns until it returns nothing or the fast path ends; returns how many. `next` must not
+    /// Pushes the results of `next` until there is none or the fast path ends. Returns their number. `next` must not
     /// panic.
     ///
     /// # Safety

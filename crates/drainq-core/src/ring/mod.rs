@@ -19,7 +19,7 @@
 //! 3. The consumer clears a slot, and takes a used-up segment out of the directory, before it moves `head` beyond it
 //!    with `Release`. A producer reads `head` with `Acquire` before it claims, so it never sees an item or a segment
 //!    of the last round: the directory has room for one segment more than the capacity. Instead of `head` a producer
-//!    may read `limit` with `Acquire`, which another producer stored with `Release` after it had read `head`; an old
+//!    may read `limit` with `Acquire`, which another producer stored with `Release` after it had read `head`. An old
 //!    limit is too low, never too high.
 //! 4. A segment in the directory lives at least until all its slots were taken, so a producer whose slot is not
 //!    published yet may use the segment.
@@ -139,7 +139,7 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// Returns what the owner of the ring stores beside the tail.
+    /// Returns the value that the ring's owner stores next to the tail.
     #[inline]
     pub fn extra(&self) -> &B {
         &self.front.extra

@@ -182,7 +182,7 @@ fn real_threads_lose_nothing() {
     producers.into_iter().for_each(|producer| producer.join().unwrap());
 }
 
-/// Items are pushed one by one, in bulk, and on the fast path; each way meets the end of the memory at a segment's end.
+/// Items are pushed one by one, in bulk, and on the fast path. Each way meets the end of the memory at a segment's end.
 #[test]
 fn an_item_without_memory_is_refused_and_nothing_else_is_changed() {
     use super::segments::tests::NO_MEMORY;

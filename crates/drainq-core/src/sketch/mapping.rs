@@ -2,7 +2,7 @@
 //!
 //! At scale `s` an octave `[2^e, 2^(e+1))` is cut into `2^s` buckets at `2^(e + j/2^s)`. Bucket `i` holds
 //! `(base^i, base^(i+1)]` with `base = 2^(2^-s)`: the buckets of OpenTelemetry's exponential histogram. The exponent
-//! of the number gives the octave; a table of the cuts gives the bucket in it.
+//! of the number gives the octave. A table of the cuts gives the bucket in it.
 //!
 //! # Invariants
 //! 1. A cut is the binary fraction of 52 bits that is nearest to its power. It is computed in integers alone, so that
@@ -130,7 +130,7 @@ fn power_of_two(exponent: i32) -> f64 {
 
 /// Returns the fractions of `2^(j / 2^scale)` for `j` from 0 to `2^scale`.
 ///
-/// With 63 bits behind the point; each product loses less than a unit of the last, 16 of them at most.
+/// With 63 bits behind the point. Each product loses less than a unit of the last, 16 of them at most.
 fn cuts(scale: u8) -> Vec<u64> {
     const ONE: u128 = 1 << 63;
     // roots[k] is 2^(2^-(k+1))

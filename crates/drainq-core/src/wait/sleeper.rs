@@ -10,7 +10,7 @@
 //!    item, runs a SeqCst fence, then reads the state. So either the sleeper finds the item or the producer finds the
 //!    sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock and
 //!    releases it between its two steps (`sync_with_producers`). The second check sees the item of a produce call that
-//!    held the lock before; a produce call that holds the lock later sees the state.
+//!    held the lock before. A produce call that holds the lock later sees the state.
 //! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap, and only the thread whose compare-and-swap succeeds
 //!    wakes the sleeper: a thousand producers make one wake-up.
 //! 3. Unparking a thread that is not parked yet leaves a token: a wake-up between the second check and the park ends

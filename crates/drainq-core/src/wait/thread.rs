@@ -36,7 +36,7 @@ impl Wake for ThreadWaker {
 }
 
 impl WaitingThread {
-    /// Returns what wakes this thread. Forgets earlier wake-ups.
+    /// Returns the handle that wakes this thread. Discards earlier wake-ups.
     pub fn waker(&self) -> Box<dyn Wake> {
         self.is_woken.store(false, Ordering::Relaxed);
         Box::new(ThreadWaker { thread: self.parker.unparker().clone(), is_woken: self.is_woken.clone() })

@@ -35,7 +35,7 @@ pub trait Wake: Send {
     fn wake(self: Box<Self>) -> bool;
 }
 
-/// The number of a waiter; a smaller number is notified first.
+/// The number of a waiter. A smaller number is notified first.
 pub type Ticket = u64;
 
 /// Notified waiters to wake once the lock is released. `G` names the [`Tickets`] of each.
@@ -116,7 +116,7 @@ pub struct Tickets {
     waiting: BTreeMap<Ticket, Waiting>,
     tokens: BTreeMap<Ticket, Token>,
     promised: usize,
-    /// Waiters whose token has lapsed; they count as blocked until they run.
+    /// Waiters whose token has lapsed. They count as blocked until they run.
     lapsed: BTreeSet<Ticket>,
     holder: Option<Ticket>,
     /// Tokens by number, the oldest first; used and lapsed tokens may still be listed.
@@ -158,7 +158,7 @@ impl Tickets {
         self.numbers.clone()
     }
 
-    /// Adds a waiter, at the position of its ticket; a new ticket is larger than all before. Its token, if it has
+    /// Adds a waiter, at the position of its ticket. A new ticket is larger than all before. Its token, if it has
     /// one, is used; [`Tickets::notify`] must follow.
     ///
     /// Returns the former waker of the ticket, to be dropped without the lock.

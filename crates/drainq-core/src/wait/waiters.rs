@@ -114,7 +114,7 @@ pub struct Waiter<'a> {
     bell: Arc<Bell>,
     /// Whether a notification ended the last wait, so that the next try uses it.
     answers_notification: bool,
-    /// Whether the thread got what it waited for.
+    /// Whether the wait of the thread succeeded.
     is_served: bool,
 }
 
@@ -128,7 +128,7 @@ impl Waiter<'_> {
         full_fence("waiters_enter_fence");
     }
 
-    /// Waits for a notification, `timeout` at most; the caller then tries again.
+    /// Waits for a notification, `timeout` at most. The caller then tries again.
     ///
     /// A waiter that was notified and found the room taken does not wait at once. It enters again as the first waiter,
     /// and its caller tries once more after the fence (invariant 1).

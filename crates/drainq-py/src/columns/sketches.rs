@@ -58,7 +58,7 @@ pub fn sketch_lists<'py>(
     Ok(for_python(py, gil::released(py, work)?))
 }
 
-/// Merges the sketches of each list, which are the texts between `text_ends`; a list of one is not looked into.
+/// Merges the sketches of each list, which are the texts between `text_ends`. A list of one is not looked into.
 #[pyfunction]
 pub fn merge_sketches<'py>(
     py: Python<'py>,

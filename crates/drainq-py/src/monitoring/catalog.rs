@@ -97,7 +97,7 @@ macro_rules! families {
 macro_rules! all_families {
     ($($outcomes:tt)*) => {
         families! {
-            /// The version of drainq; the value is 1.
+            /// The version of drainq. The value is 1.
             Build: Gauge "drainq_build_info" ["version"]
             /// Whether the queue accepts items: 1, or 0 after its close.
             BatchRunning: Gauge "drainq_batch_running" ["queue"]
@@ -204,7 +204,7 @@ macro_rules! all_families {
             WorkerRefused: Counter "drainq_worker_refused" ["worker"]
             /// Items that the worker gave to a delayed queue.
             WorkerDeadLettered: Counter "drainq_worker_dead_lettered" ["worker"]
-            /// Items that the worker gave up; a late answer may still make them sent.
+            /// Items that the worker gave up. A late answer may still make them sent.
             WorkerLost: Gauge "drainq_worker_lost" ["worker"]
             /// Items that are queued, being sent, or held until the next flush.
             WorkerPending: Gauge "drainq_worker_pending" ["worker"]

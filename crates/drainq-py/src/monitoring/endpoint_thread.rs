@@ -4,7 +4,7 @@
 //! 1. There are at most [`MOST_CONNECTIONS`]. One more takes the place of the oldest, so that clients that send their
 //!    request slowly, or not at all, do not keep other clients out.
 //! 2. A connection lives for [`LONGEST`] at most, and holds at most [`http_answer::LARGEST_HEAD`] bytes of a request.
-//! 3. The thread ends, and its connections with it, soon after [`Endpoint::close`]; the process does not wait for it.
+//! 3. The thread ends, and its connections with it, soon after [`Endpoint::close`]. The process does not wait for it.
 //! 4. In a forked child there is no thread; [`Endpoint::forget_in_child`] closes the child's copy of the listening
 //!    socket. Each connection is shut down before it is closed, which ends it for a child's copy too.
 
@@ -173,7 +173,7 @@ enum Exchange {
     Request(Vec<u8>),
     /// The answer goes, from this position.
     Answer(Vec<u8>, usize),
-    /// The answer is sent; the client closes its side.
+    /// The answer is sent. The client closes its side.
     Goodbye,
 }
 
@@ -245,7 +245,7 @@ impl Drop for Connection {
     }
 }
 
-/// Adds the bytes that have come, of which a head has few; an error at the end of the stream.
+/// Adds the bytes that have come, of which a head has few. An error at the end of the stream.
 fn read_into(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = [0; 2048];
     match stream.read(&mut chunk)? {

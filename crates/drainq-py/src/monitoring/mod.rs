@@ -22,7 +22,7 @@
 //!
 //! # Invariants
 //! 1. The thread of `endpoint_thread.rs` never asks for the GIL and runs no Python code. Counters that only Python code
-//!    knows are published by a Python thread as samples; the endpoint serves the last ones and says how old they are.
+//!    knows are published by a Python thread as samples. The endpoint serves the last ones and says how old they are.
 //! 2. Queues are read between forks ([`crate::fork::between_forks`]): so a lock that this thread takes is free in a child.
 //! 3. The last reference to a queue is never given back on this thread ([`object_registry::Observed::let_go`]), because
 //!    the end of a queue needs the GIL.

@@ -124,7 +124,7 @@ impl DDSketch {
         refusal.map_err(core_errors::of_sketch)
     }
 
-    /// Add everything that another sketch has seen; the other one stays as it is.
+    /// Add everything that another sketch has seen. The other one stays as it is.
     ///
     /// Args:
     ///     other: a sketch of the same ``relative_accuracy`` and ``max_buckets``.

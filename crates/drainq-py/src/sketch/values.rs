@@ -2,7 +2,7 @@
 //!
 //! Python makes a buffer of floats of an Arrow array (`drainq.columns.arrow_buffers`).
 //! A buffer's bytes are copied in pieces with the GIL held, because its owner may write to it as soon as
-//! the GIL is released; the arithmetic, which takes longer, runs on the copy without the GIL.
+//! the GIL is released. The arithmetic, which takes longer, runs on the copy without the GIL.
 
 use crate::core_errors;
 use crate::{errors, gil};

@@ -108,7 +108,7 @@ class FileStream:
 
 
 def _announced(line: str) -> Source | None:
-    """Return the file of an announcement, or None if it changed since; the next round finds it again."""
+    """Return the file of an announcement, or None if it changed since. The next round finds it again."""
     path, size, changed = json.loads(line)
     try:
         source = find(0, path)

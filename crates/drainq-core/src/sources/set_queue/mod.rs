@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! 1. `table` holds the index of each occupied slot exactly once, with and under the slot's hash.
-//! 2. A slot is occupied if and only if its `entry` is `Some`; the index of every other slot is in `free`.
+//! 2. A slot is occupied if and only if its `entry` is `Some`. The index of every other slot is in `free`.
 //! 3. An occupied slot's index is in `waiting` once if its state is `Waiting`, and in `remembered` once if its state is
 //!    `Remembered`; else it is in neither.
 //! 4. `remembered` is in the order in which its entries may be forgotten.
@@ -131,7 +131,7 @@ pub struct SetQueue<E> {
 /// Low bits of a hash that positions in the table keep, so that neighbours stay neighbours.
 const RUN_BITS: u32 = 3;
 
-/// The most slots that an empty queue keeps; a larger table is freed.
+/// The most slots that an empty queue keeps. A larger table is freed.
 const KEPT_SLOTS: usize = 4096;
 
 impl<E> SetQueue<E> {
