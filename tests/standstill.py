@@ -1,15 +1,15 @@
 """Ends a test at a standstill: none of its threads runs or waits for a processor, so it will never end.
 
-A wait that never ends is found by a patience, and a patience that does for a busy machine is long. A standstill is told
-apart from a busy machine: the kernel says of each thread how long it has run, and whether it waits for a
-processor now. A watcher looks at the test's threads and at those of the programs that it has started; it is a process of
-its own, because a thread would get in the way of forks, and of what tests say about threads and the GIL.
+A time limit also finds an endless wait, but on a busy machine the limit must be long. The kernel reports how long each
+thread has run, and whether it waits for a processor now, so a standstill can be distinguished from a busy machine. A
+watcher reads this for the threads of the test and of the programs that it has started. The watcher is a process,
+because a thread would disturb forks, and tests of threads and the GIL.
 
-1. A thread that wakes once in a while to look for Ctrl-C does not end a standstill: it runs for less than ``SHARE``.
-2. A test that gets little of a busy machine is at no standstill: a thread of it that gets a turn uses it up, which is more
-   than ``SHARE``, and one that gets none since the last look waits for a processor.
-3. Time is counted in looks of the watcher, so neither a stopped machine nor a starved watcher fails a test.
-4. Where the kernel does not say (``/proc/*/schedstat``), nothing is watched, and the patience of each test is left.
+1. A thread that wakes now and then to check for Ctrl-C does not end a standstill: it runs for less than ``SHARE``.
+2. A test that gets little time on a busy machine is not at a standstill: each of its threads either used a turn, which
+   is more than ``SHARE``, or waits for a processor.
+3. Time is counted in the watcher's checks, so neither a stopped machine nor a starved watcher fails a test.
+4. If the kernel has no such report (``/proc/*/schedstat``), only the time limit of each test is left.
 
 Source: ``Documentation/scheduler/sched-stats.rst`` of Linux.
 """
