@@ -6,9 +6,12 @@ import sys
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from drainq.errors import DrainqError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def refuse_green_threads() -> None:
@@ -38,3 +41,27 @@ def start_thread(target: Callable[..., object], *, name: str, args: tuple[Any, .
     thread = threading.Thread(target=target, name=name, args=args, daemon=True)
     thread.start()
     return thread
+
+
+async def run_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -> R:
+    """Run a call that waits on a thread of its own, without stopping the event loop, and return its result.
+
+    A thread of its own, because calls that wait would fill the event loop's executor, which other code needs. If the
+    coroutine is cancelled, the call goes on, and its result is dropped.
+    """
+    import asyncio
+    import contextvars
+    from concurrent.futures import Future
+
+    running: Future[R] = Future()
+    running.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            running.set_result(context.run(call, *arguments, **more))
+        except BaseException as error:
+            running.set_exception(error)
+
+    start_thread(run, name="drainq-aside")
+    return await asyncio.wrap_future(running)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryError, DeliveryStopped, Rest, Sender, Sink, Unavailable, Undelivered
+from drainq.delivery import DeliveryError, DeliveryStopped, Rest, SendingWorker, Sink, Unavailable, Undelivered
 from drainq.testing import ManualClock
 
 
@@ -44,7 +44,7 @@ def test_after_a_part_only_the_rest_is_sent_again_as_the_very_list_that_the_sink
         return Unavailable("busy", after=0.0, rest=rests[-1])
 
     sink = Scripted(half, half)
-    sender = Sender(sink, name="s", retry_for=30.0)
+    sender = SendingWorker(sink, name="s", retry_for=30.0)
     seen = []
     send = sink.send
     sink.send = lambda items: (seen.append(items), send(items))[1]
@@ -60,7 +60,7 @@ def test_what_is_refused_in_a_part_is_refused_and_the_rest_goes_on():
         return Unavailable("busy", after=0.0, rest=Rest([items[3]], [3]), refusals=[(1, "odd")])
 
     sink = Scripted(part)
-    sender = Sender(sink, name="s", retry_for=30.0)
+    sender = SendingWorker(sink, name="s", retry_for=30.0)
     sender(list("abcd"))
     assert sink.taken == ["d"]
     assert books(sender) == {"sent": 3, "refused": 1}
@@ -68,7 +68,7 @@ def test_what_is_refused_in_a_part_is_refused_and_the_rest_goes_on():
 
 def test_a_stop_in_the_middle_of_a_batch_gives_up_the_rest_alone():
     sink = Scripted(lambda items: DeliveryStopped("no right", rest=Rest(items[2:], range(2, len(items)))))
-    sender = Sender(sink, name="s")
+    sender = SendingWorker(sink, name="s")
     with pytest.raises(DeliveryError, match="2 items are lost"):
         sender(list("abcd"))
     assert books(sender) == {"sent": 2, "lost": 2}
@@ -76,7 +76,9 @@ def test_a_stop_in_the_middle_of_a_batch_gives_up_the_rest_alone():
 
 def test_items_that_are_refused_without_a_name_are_counted_and_none_is_kept():
     with DelayedQueue.open("memory:", "rest") as delayed:
-        sender = Sender(Scripted(lambda items: [(None, "odd"), (None, "odd"), (0, "bad")]), name="s", delayed=delayed)
+        sender = SendingWorker(
+            Scripted(lambda items: [(None, "odd"), (None, "odd"), (0, "bad")]), name="s", delayed=delayed
+        )
         sender(list("abcdef"))
         assert books(sender) == {"sent": 3, "refused": 2, "dead_lettered": 1}
         sender.close()
@@ -84,7 +86,7 @@ def test_items_that_are_refused_without_a_name_are_counted_and_none_is_kept():
 
 def test_items_that_the_sink_gave_up_on_are_lost_and_those_that_may_have_arrived_are_unknown():
     late = Undelivered("too late", unknown=True)
-    sender = Sender(Scripted(lambda items: [(0, late), (2, Undelivered("never sent", unknown=False))]), name="s")
+    sender = SendingWorker(Scripted(lambda items: [(0, late), (2, Undelivered("never sent", unknown=False))]), name="s")
     with pytest.raises(DeliveryError, match="2 items are lost: .*too late.*never sent"):
         sender(list("abcd"))
     assert books(sender) == {"sent": 2, "lost": 2}
@@ -96,7 +98,7 @@ def test_items_that_the_sink_gave_up_on_come_back_from_the_delayed_queue():
     late = Undelivered("too late", unknown=True)
     with DelayedQueue.open("memory:", "rest", clock=clock) as delayed:
         sink = Scripted(lambda items: [(0, late), (2, late)])
-        sender = Sender(sink, name="s", delayed=delayed, clock=clock)
+        sender = SendingWorker(sink, name="s", delayed=delayed, clock=clock)
         sender(list("abcd"))
         assert books(sender) == {"sent": 2, "dead_lettered": 2}
         clock.advance(3_600.0)
@@ -123,7 +125,7 @@ def test_any_mixture_of_answers_accounts_for_each_item_once(seed):
 
     with DelayedQueue.open("memory:", "rest", clock=clock) as delayed:
         kept = {"delayed": delayed, "clock": clock} if seed % 2 else {}
-        sender = Sender(Scripted(*[mixed] * 4), name="s", retry_for=30.0, **kept)
+        sender = SendingWorker(Scripted(*[mixed] * 4), name="s", retry_for=30.0, **kept)
         for _ in range(3):
             try:
                 sender([object() if rng.random() < 0.1 else rng.randrange(3) for _ in range(rng.randrange(20))])

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryError, DeliveryStopped, Sender, Unavailable, worker
+from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing, worker
 from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
 from drainq.timer import Alarm
@@ -30,7 +30,7 @@ def delayed(clock):
 
 
 def sender(sink, **more):
-    return Sender(sink, **{"name": "test", "retry_for": 0, **more})
+    return SendingWorker(sink, **{"name": "test", "retry_for": 0, **more})
 
 
 def until(condition):
@@ -265,7 +265,7 @@ def test_a_stopped_sender_refuses_producers_with_the_reason():
 
 def test_while_it_is_stopped_one_producer_may_try_every_few_seconds(monkeypatch):
     clock = ManualClock()
-    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=clock.now))
+    monkeypatch.setattr(producing, "time", SimpleNamespace(monotonic=clock.now))
     table = Table()
     table.failure_of = lambda error: Failure.CANNOT_PASS
     out = sender(table)
@@ -308,7 +308,7 @@ def test_each_thread_calls_the_sink():
         assert counts(out) == (2, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("end", [Sender.close, Sender._give_up])
+@pytest.mark.parametrize("end", [SendingWorker.close, SendingWorker._give_up])
 def test_once_close_gives_up_or_is_over_no_kept_message_is_started(end, delayed, clock):
     table = Table()
     out = sender(table, delayed=delayed)

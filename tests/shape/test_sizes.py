@@ -39,11 +39,11 @@ CEILINGS = {
     "sql": (1_030, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_240, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
-    "delivery and workers": (2_775, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
-    "exporters": (1_960, [f"{PACKAGE}/export"]),
+    "delivery and workers": (2_980, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
+    "exporters": (1_925, [f"{PACKAGE}/export"]),
     "Spark": (1_927, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_077, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_092, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -7,13 +7,13 @@ import inspect
 import pytest
 
 from drainq.delivery.dead_letters import RESEND_DELAY, RESEND_INTERVAL
-from drainq.delivery.worker import CHECK_AGAIN
+from drainq.delivery.producing import CHECK_AGAIN
 from drainq.export import KafkaExporter, OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.export.otlp import REQUEST_BYTES
 from drainq.export.remote.client import PAUSE, TRIES
 from drainq.export.remote.wire import LARGEST
 from drainq.sql.connect import CONNECT_TIMEOUT, LOCK_TIMEOUT
-from drainq.workers import BatchWriter, DeclaredMetrics, MetricsAggregator, MetricsPersister, TopN
+from drainq.workers import BatchWriter, DeclaredMetrics, MetricsAggregator, MetricsPersister, TopN, WorkerOptions
 from drainq.workers.declared import CLEAR_EVERY
 
 
@@ -124,21 +124,21 @@ def test_an_answer_that_had_to_be_awaited_is_no_answer(make, option):
 
 
 DEFAULTS = {
+    WorkerOptions: {"retry_for": 60.0},
     MetricsAggregator: {"flush_interval": 0.5},
     TopN: {"flush_interval": None},
-    BatchWriter: {"threads": 1, "retry_for": 60.0},
-    MetricsPersister: {"flush_interval": 5.0, "max_rows": 200_000, "retry_for": 60.0},
-    DeclaredMetrics: {"flush_interval": 5.0, "max_rows": 200_000, "retry_for": 60.0, "create": True},
-    OtlpMetricsExporter: {"timeout": 10.0, "retry_for": 60.0},
+    BatchWriter: {"threads": 1},
+    MetricsPersister: {"flush_interval": 5.0, "max_rows": 200_000},
+    DeclaredMetrics: {"flush_interval": 5.0, "max_rows": 200_000, "create": True},
+    OtlpMetricsExporter: {"timeout": 10.0},
     SkyWalkingMetricsExporter: {
         "timeout": 10.0,
-        "retry_for": 60.0,
         "bucket": "minute",
         "time_zone": "UTC",
         "ask_every": 30.0,
     },
-    KafkaExporter: {"retry_for": 60.0},
-    RemoteClient: {"timeout": 10.0, "retry_for": 60.0, "window": 10, "batch_size": 1000},
+    KafkaExporter: {},
+    RemoteClient: {"timeout": 10.0, "window": 10, "batch_size": 1000},
     RemoteServer: {"most_streams": 256},
 }
 

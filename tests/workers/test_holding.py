@@ -297,7 +297,8 @@ class Leaves(Worker):
     """Sends each batch to nobody, and lets something happen between leaving its queue and closing its books."""
 
     def __init__(self, queue, meanwhile):
-        super().__init__(queue=queue)
+        super().__init__("leaves", queue=queue)
+        self._start()
         self._meanwhile = meanwhile
 
     def _take(self, batch):

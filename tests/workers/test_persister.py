@@ -89,7 +89,7 @@ def test_each_interval_that_is_over_at_a_batch_has_the_rows_written_aside(url, r
 
 @pytest.mark.parametrize("most", [True, 2.0, "2", None])
 def test_what_is_no_number_of_rows_is_refused(url, most):
-    with pytest.raises(TypeError, match=f"max_rows must be a number of rows, got {most!r}"):
+    with pytest.raises(TypeError, match=rf"max_rows must be a whole number \(int\), got {most!r}"):
         persister(url, max_rows=most)
 
 

@@ -12,7 +12,11 @@
 | ``payload`` | converts typed values to JSON and back |
 | ``dead_letters`` | keeps items that could not be sent in a delayed queue, and sends them again |
 | ``dead_letter_resend`` | sends dead letters again, on a timer and at a flush |
-| ``worker`` | the queue in front: produce, flush, close, stats |
+| ``options`` | the settings that all workers share |
+| ``item_bytes`` | weighs items, for a bound in bytes |
+| ``producing`` | the producer's side: produce and offer, as calls and as coroutines |
+| ``worker`` | the queue in front: the handler, flush, close, stats |
+| ``delivering`` | a worker with a sink, and with a delayed queue for what it gives up |
 | ``type_owners`` | decides which worker of a shared queue owns which type |
 | ``sending_worker`` | a worker that hands each batch to a sink at once |
 """
@@ -21,7 +25,8 @@ from drainq.delivery.accounting import Books, Outcome, WorkerStats
 from drainq.delivery.dead_letter_resend import Resender
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
-from drainq.delivery.sending_worker import Sender
+from drainq.delivery.options import WorkerOptions
+from drainq.delivery.sending_worker import SendingWorker
 from drainq.delivery.sink_contract import (
     DeliveryError,
     DeliveryStopped,
@@ -45,10 +50,11 @@ __all__ = [
     "Refused",
     "Resender",
     "Rest",
-    "Sender",
+    "SendingWorker",
     "Sink",
     "Unavailable",
     "Undelivered",
     "Worker",
+    "WorkerOptions",
     "WorkerStats",
 ]

@@ -33,6 +33,7 @@ from drainq.delivery.sink_contract import (
     DeliveryError,
     Failure,
     Refusals,
+    Refused,
     Rest,
     Sink,
     Undelivered,
@@ -111,6 +112,7 @@ class Delivery:
         self._clock = MonotonicClock() if clock is None else clock
         self._wait = wait
         self.on_stop: Callable[[], object] = lambda: None  # called when a failure that cannot pass stops the delivery
+        self.tell: Callable[[list[Any], BaseException], bool] = lambda items, error: False  # True: no need to log it
         self.renew()
 
     def renew(self) -> None:
@@ -263,6 +265,7 @@ class Delivery:
         self._account(parcel, items, Outcome.LOST, left)
         parcel.error = DeliveryError(f"{self._name}: {self._size(items)} items are lost: {why}")
         parcel.error.__cause__ = errors[0]
+        self.tell(items, errors[0])
 
     def _put_away_refused(self, parcel: Parcel, items: list[Any], reasons: list[object], rest: list[Any]) -> None:
         some = list(zip(items, reasons))[:SHOWN]
@@ -276,11 +279,17 @@ class Delivery:
             if any(kept):
                 log.warning("%s: %d refused items are kept in the delayed queue: %s", self._name, sum(kept), shown)
                 put_away = [item for item, is_kept in zip(items, kept) if is_kept]
+                reasons = [reason for reason, is_kept in zip(reasons, kept) if not is_kept]
                 items = [item for item, is_kept in zip(items, kept) if not is_kept]
                 self._account(parcel, put_away, Outcome.DEAD_LETTERED, items + rest)
         if items:
-            log.error("%s: %d items were refused: %s", self._name, len(items), shown)
             self._account(parcel, items, Outcome.REFUSED, rest)
+            told = [
+                self.tell([item], reason if isinstance(reason, Exception) else Refused(str(reason)))
+                for item, reason in zip(items, reasons)
+            ]
+            if not all(told):
+                log.error("%s: %d items were refused: %s", self._name, len(items), shown)
 
     def _give_up(self, parcel: Parcel, error: BaseException) -> None:
         """Keep the rest of a parcel as dead letters, or log it and count it as lost.
@@ -293,6 +302,7 @@ class Delivery:
         if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, why, []):
             return
         self._account(parcel, items, Outcome.LOST, [])
+        self.tell(items, error)
         raise_wrapped(DeliveryError, f"{self._name}: {self._size(items)} items are lost", error, self._log_values)
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:

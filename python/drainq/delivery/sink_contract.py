@@ -14,12 +14,21 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
 from drainq.sql.dialect import Failure
 from drainq.sql.error_text import error_text, to_show
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Sent = TypeVar("Sent", contravariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Sent = TypeVar("Sent", contravariant=True)
 
 __all__ = [
     "DeliveryError",
@@ -113,8 +122,11 @@ class Undelivered(DeliveryError):
         self.unknown = unknown
 
 
-class Sink(abc.ABC):
-    """The target of the batches of a :class:`~drainq.delivery.sending_worker.Sender`.
+class Sink(abc.ABC, Generic[Sent]):
+    """The target of the batches of a :class:`~drainq.delivery.sending_worker.SendingWorker`.
+
+    A subclass needs :meth:`send` alone. It raises :class:`Unavailable` for a failure that waiting may end, and
+    :class:`Refused` if some items are at fault: then the batch is halved until they stand alone.
 
     ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several drain
     threads, or with a delayed queue, several threads call it at once.
@@ -124,7 +136,7 @@ class Sink(abc.ABC):
     """The pauses between two tries of a batch."""
 
     @abc.abstractmethod
-    def send(self, items: list[Any]) -> Refusals | None:
+    def send(self, items: list[Sent]) -> Refusals | None:
         """Send the items.
 
         Returns:
@@ -141,17 +153,22 @@ class Sink(abc.ABC):
         return f"a {type(item).__name__}"
 
     def failure_of(self, error: Exception) -> Failure:
-        """Classify an error of :meth:`send`. By default an unknown error is about the items."""
-        failure = getattr(error, "failure", None)
-        return failure if isinstance(failure, Failure) else Failure.DATA
+        """Classify an error of :meth:`send`.
 
-    def cancel(self) -> None:  # noqa: B027
+        By default an OSError, such as a lost connection or a timeout, may pass. An unknown error is about the items.
+        """
+        failure = getattr(error, "failure", None)
+        if isinstance(failure, Failure):
+            return failure
+        return Failure.PASSES if isinstance(error, OSError) else Failure.DATA
+
+    def cancel(self) -> None:
         """Make running calls of :meth:`send` raise, if that is possible. Called when the time of ``close`` runs out."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Release connections. Called once, after the last :meth:`send`."""
 
-    def forget(self) -> None:  # noqa: B027
+    def forget(self) -> None:
         """Leave connections to the parent process and start afresh. Called in a forked child."""
 
 

@@ -13,31 +13,34 @@ Source: SkyWalking's workers, whose shutdown loses merged items that were not fl
 from __future__ import annotations
 
 import abc
-import itertools
 import logging
 import math
-import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from drainq._native import BatchQueue
-from drainq.arguments import Seconds, check_clock_if_given, flag, seconds_or_none
-from drainq.batch_config import BatchQueueConfig
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
-from drainq.delivery.sink_contract import DeliveryStopped, Refused, raise_wrapped
+from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.item_bytes import UNITS, ItemBytes
+from drainq.delivery.options import SendingSettings, options_of
+from drainq.delivery.producing import Item, Producer
+from drainq.delivery.sink_contract import DeliveryError, Refused, raise_wrapped, to_show
 from drainq.delivery.type_owners import ItemTypes
 from drainq.errors import DrainqError
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
-from drainq.statistics import BatchQueueStats
+from drainq.threads import run_aside
 from drainq.timer import SHARED
 
-log = logging.getLogger("drainq")
-_numbers = itertools.count(1)
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
-CHECK_AGAIN = 5.0  # seconds after a stop until producers may try again
+log = logging.getLogger("drainq")
+
+BUFFER_SIZE = 10_000  # items in a batch queue without a setting
 
 
 class _Handler:
@@ -56,57 +59,74 @@ class _Handler:
         self._worker.on_close()
 
 
-class Worker(abc.ABC):
+class Worker(Producer[Item]):
     """The base of the workers. A subclass defines how to ``_take`` a batch, and how to end.
 
     Args:
-        queue: a batch queue to share. The worker gets the items of the classes that it is made for, of the classes of
-            :meth:`route`, and of the class of each item that is produced through it; a class belongs to one worker.
-            None: the first ``produce`` opens a queue for this worker alone.
-        weight: the load of one item of its types, for a shared queue with a balancer.
-        clock: decides when an interval is over.
-        log_values: show items and whole texts of errors in log lines and errors. By default these show types, codes and
-            names.
+        default_name: the worker's name if the options have none.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError, TypeError: an argument is of the wrong kind.
     """
 
     _item_types: Iterable[type] = ()  # classes of the items that the worker is made for
+    _gives_up = True  # whether items are given up after an outage
+    _name = ""
     _keeps = False  # whether a delayed queue keeps items that cannot be sent
 
-    def __init__(
-        self,
-        *,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
-    ) -> None:
-        self._log_values = flag("log_values", log_values)
+    def __init__(self, default_name: str, **settings: Unpack[SendingSettings]) -> None:
+        queue, weight = settings.get("queue"), settings.get("weight", 1.0)
+        self._options = options = options_of(settings)
+        self._name, self._log_values = options.name or default_name, options.log_values
+        self._clock: Clock = options.clock or SystemClock()
+        if not self._gives_up and (options.delayed is not None or options.retry_for != RETRY_FOR):
+            raise ValueError(
+                f"a {type(self).__name__} gives nothing up before close(): leave out retry_for and delayed"
+            )
         if not (queue is None or isinstance(queue, BatchQueue)):
             raise TypeError(f"queue must be a drainq.BatchQueue to share, or None for one of its own, got {queue!r}")
-        check_clock_if_given(clock)
+        if queue is not None and (own := options.of_queue()):
+            raise ValueError(f"a shared queue has settings of its own: leave out {', '.join(own)}, got queue={queue!r}")
         if isinstance(weight, bool) or not isinstance(weight, (int, float)):
             raise TypeError(f"weight must be a number, got {weight!r}")
         if not 0 < weight < math.inf:
             raise ValueError(f"weight must be more than 0 and finite, got {weight!r}")
-        self._clock = SystemClock() if clock is None else clock
-        self._queue = queue
-        self._types = None if queue is None else ItemTypes(queue, float(weight))
+        self._types = None
+        if queue is not None:
+            self._queue, self._types = queue, ItemTypes(queue, float(weight))
+        bound = options.max_batch_bytes
+        self._bytes = None if bound is None else ItemBytes(bound, most=options.buffer_size or BUFFER_SIZE)
         self._books = Books()
         self._closed = False
         self._begin()
         renew_in_child(self)
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._opening = threading.Lock()
-        self._arrived = 0  # items that the queue passed to this worker
-        self._in_handler = 0  # of these, those whose call has not returned
+        super()._begin()
         self._given_up_before = 0  # refused and lost items at the last flush
-        self._stopped_at = -math.inf
-        self._ended = self._released = False
-        self._put: Callable[[Any], bool] | None = None  # the queue's ``produce``, while nothing is to be looked at
+        self._released = False
+
+    def _start(self) -> None:
+        """Open the queue, or take the free types of a shared one. Called when all else is made."""
+        if self._types is not None:
+            self.route(*filter(self._types.is_free, self._item_types))
+            return
+        settings = {"threads": 1, **self._queue_settings(), **self._options.of_queue()}
+        if self._bytes is not None:
+            settings |= {"len_of": self._bytes.weight, "buffer_size": UNITS}
+        if "buffer_size" in settings:
+            settings["capacity"] = settings["buffer_size"]  # of all partitions together
+        if self._options.on_error is not None:
+            settings["on_error"] = _has_been_told
+        self._queue = BatchQueue(self._name, consumer=self._handler(), **settings)
+
+    @property
+    def name(self) -> str:
+        """The worker's name in log lines, thread names and metrics."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r}>"
 
     # -- for subclasses ---------------------------------------------------------------------------
 
@@ -122,14 +142,14 @@ class Worker(abc.ABC):
     def _forget(self) -> None:
         """Drop the held items, and leave connections to the parent process. Called in a forked child."""
 
-    def _when_idle(self) -> None:  # noqa: B027
+    def _when_idle(self) -> None:
         """Do pending work, because the queue is idle."""
 
     def _flush_held(self, deadline: float | None) -> bool:
         """Send the held items by a deadline on the monotonic clock. Return False if that failed."""
         return True
 
-    def _give_up(self) -> None:  # noqa: B027
+    def _give_up(self) -> None:
         """Cancel all attempts, because the time of ``close`` is nearly over."""
 
     def _end(self, deadline: float | None) -> bool:
@@ -140,20 +160,15 @@ class Worker(abc.ABC):
         """
         return True
 
-    def _release(self) -> None:  # noqa: B027
+    def _release(self) -> None:
         """Release resources. Called once, when no send is running."""
 
-    def _stopped_by(self) -> Exception | None:
-        """Return the error for which producers are refused, or None."""
-        return None
+    def _queue_settings(self) -> dict[str, Any]:
+        """Return settings of the worker's own queue, which the options replace."""
+        return {}
 
-    def _when_stopped(self) -> None:
-        """Make producers check :meth:`_stopped_by`, which has an error from now on."""
-        self._put = None
-
-    def _config(self) -> BatchQueueConfig:
-        """Return the settings of the worker's own queue, without its consumer."""
-        return BatchQueueConfig(threads=1, partitions=1, strategy="blocking")
+    def _handler(self) -> _Handler:
+        return _Handler(self)
 
     # -- the handler ------------------------------------------------------------------------------
 
@@ -199,56 +214,25 @@ class Worker(abc.ABC):
     def _take_for_queue(self, batch: list[Any]) -> None:
         try:
             self._take(batch)
-        except DrainqError:
-            raise
+        except DeliveryError:
+            raise  # the delivery has told what is lost
         except Exception as error:
-            raise_wrapped(Refused, f"{type(self).__name__}: {len(batch)} items were refused", error, self._log_values)
+            self._tell(batch, error)
+            if isinstance(error, DrainqError):
+                raise
+            raise_wrapped(Refused, f"{self._name}: {len(batch)} items were refused", error, self._log_values)
 
-    # -- the producer's side ----------------------------------------------------------------------
+    def _tell(self, items: Sequence[Any], error: BaseException) -> bool:
+        """Call ``on_error`` for items that are refused or lost. Return False if there is none."""
+        if self._options.on_error is None:
+            return False
+        try:
+            self._options.on_error(list(items), error)
+        except Exception as failure:
+            log.error("%s: on_error failed", self._name, exc_info=to_show(failure, values=self._log_values))
+        return True
 
-    def produce(self, item: Any) -> bool:
-        """Queue one item, waiting for room. Return False if the queue or the worker is closed.
-
-        Raises:
-            DeliveryStopped: the sink fails for a reason that waiting does not change.
-        """
-        put = self._put
-        if put is not None:
-            return put(item)
-        queue = self._open(type(item))
-        return queue is not None and queue.produce(item)
-
-    def produce_many(self, items: Iterable[Any]) -> int:
-        """Queue items in order, waiting for room. Return how many were accepted.
-
-        Raises:
-            DeliveryStopped: the sink fails for a reason that waiting does not change.
-        """
-        batch = list(items)
-        if self._types is None:
-            queue = self._open(type(batch[0])) if batch else None
-            return 0 if queue is None else queue.produce_many(batch)
-        accepted = 0
-        for kind, group in itertools.groupby(batch, key=type):
-            queue = self._open(kind)
-            accepted += 0 if queue is None else queue.produce_many(list(group))
-        return accepted
-
-    def route(self, *types: type) -> None:
-        """Take all items of these classes from the shared queue, also those that were not produced by this worker.
-
-        Items of a class without a worker are dropped, and the queue counts them as ``unrouted``.
-
-        Args:
-            types: the exact classes, without subclasses.
-        Raises:
-            ValueError: a class belongs to another worker, or this worker shares no queue.
-        """
-        if self._types is None:
-            raise ValueError(f"this {type(self).__name__} has a queue of its own; give it queue= to share one")
-        with self._opening:
-            for kind in types:
-                self._types.add(kind, self, _Handler(self))
+    # -- flush, close, stats ----------------------------------------------------------------------
 
     def flush(self, timeout: Seconds | None = None) -> bool:
         """Send all items accepted so far, and the due messages of the delayed queue.
@@ -261,7 +245,7 @@ class Worker(abc.ABC):
         """
         timeout = seconds_or_none("timeout", timeout)
         deadline = _deadline(timeout)
-        done = self._queue is None or self._queue.flush(timeout)
+        done = self._queue.flush(timeout)
         done = self._flush_held(deadline) and done
         given_up = self._books.count(Outcome.REFUSED) + self._books.count(Outcome.LOST)
         with self._lock:
@@ -280,33 +264,36 @@ class Worker(abc.ABC):
         """
         return self._close_once(seconds_or_none("timeout", timeout))
 
+    async def flush_async(self, timeout: Seconds | None = None) -> bool:
+        """Do what ``flush`` does, on a thread of its own. If the coroutine is cancelled, the thread goes on."""
+        return await run_aside(self.flush, timeout)
+
+    async def close_async(self, timeout: Seconds | None = None) -> bool:
+        """Do what ``close`` does, on a thread of its own. If the coroutine is cancelled, the thread goes on."""
+        return await run_aside(self.close, timeout)
+
     def stats(self) -> WorkerStats:
         """Return the counters."""
         with self._lock:
-            queue = None if self._queue is None else self._queue.stats()
-            per_type = {} if queue is None else {kind: of.accepted for kind, of in queue.per_type.items()}
-            if self._types is not None:
-                per_type = {kind: count for kind, count in per_type.items() if kind in self._types}
-            return self._books.stats(queue, on_the_way=self._on_the_way(queue), per_type=per_type)
+            queue = self._queue.stats()
+            return self._books.stats(queue, on_the_way=self._on_the_way(queue), per_type=self._per_type(queue))
 
     def __reduce__(self) -> NoReturn:
         refuse(self, "its items and books belong to this process", "its settings, and make a worker where it is used")
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- inside -----------------------------------------------------------------------------------
+    async def __aenter__(self) -> Self:
+        return self
 
-    def _on_the_way(self, queue: BatchQueueStats | None) -> int:
-        """Count the items that the queue accepted and has not handed to this worker. Called with the lock."""
-        if queue is None or self._ended:
-            return 0
-        if self._types is None:
-            return max(0, queue.accepted - self._arrived)
-        return max(0, self._types.waiting(queue) - self._in_handler)
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()
+
+    # -- inside -----------------------------------------------------------------------------------
 
     def _begin_to_close(self) -> bool:
         with self._lock:
@@ -345,18 +332,18 @@ class Worker(abc.ABC):
     def _drain(self, timeout: float | None) -> None:
         if self._types is not None:
             self._types.leave(timeout)
-        elif self._queue is not None:
+        else:
             self._queue.shutdown(timeout)
 
     def _close_books(self) -> None:
         """Count accepted items as lost if the queue will not hand them over."""
         with self._lock:
-            unreached = 0 if self._queue is None else self._on_the_way(self._queue.stats())
+            unreached = self._on_the_way(self._queue.stats())
             self._books.arrive(unreached)
             self._books.move(unreached, Outcome.PENDING, Outcome.LOST)
             self._ended = True
         if unreached:
-            log.error("%s: %d queued items are lost: the time of close() ran out", type(self).__name__, unreached)
+            log.error("%s: %d queued items are lost: the time of close() ran out", self._name, unreached)
 
     def _renew_in_child(self) -> None:
         self._begin()
@@ -364,40 +351,6 @@ class Worker(abc.ABC):
         if self._types is not None:
             self._types.renew()
         self._forget()
-
-    def _open(self, kind: type) -> BatchQueue | None:
-        if self._closed:
-            return None
-        if (error := self._stopped_by()) is not None:
-            self._refuse_while_stopped(error)
-        else:
-            self._stopped_at = -math.inf
-        queue = self._queue
-        if queue is not None and (self._types is None or kind in self._types):
-            self._put = queue.produce if self._types is None and self._stopped_by() is None else None
-            return queue
-        with self._opening:
-            if self._queue is None:
-                config = self._config().replace(consumer=_Handler(self))
-                self._queue = BatchQueue(f"drainq-{type(self).__name__}-{next(_numbers)}", config)
-            if self._types is not None:
-                self._types.add(kind, self, _Handler(self))
-            return self._queue
-
-    def _own_item_types(self) -> None:
-        """Route the worker's known item classes to it, unless another worker owns them. Ends the constructor."""
-        if self._types is not None:
-            self.route(*filter(self._types.is_free, self._item_types))
-
-    def _refuse_while_stopped(self, error: Exception) -> None:
-        now = time.monotonic()
-        with self._lock:
-            if self._stopped_at == -math.inf:
-                self._stopped_at = now
-            if now - self._stopped_at >= CHECK_AGAIN:
-                self._stopped_at = now  # one producer may try whether the reason is gone
-                return
-        raise_wrapped(DeliveryStopped, f"{type(self).__name__} is stopped", error, self._log_values)
 
 
 def _deadline(timeout: float | None) -> float | None:
@@ -415,3 +368,7 @@ def _margin(timeout: float, *, keeps: bool) -> float:
     A worker that ``keeps`` unsent items must write them elsewhere, on a machine that may be busy.
     """
     return min(5.0, 0.5 * timeout) if keeps else min(1.0, 0.25 * timeout)
+
+
+def _has_been_told(batch: list[Any], error: BaseException) -> None:
+    """Log nothing, because the worker has called its own ``on_error``."""

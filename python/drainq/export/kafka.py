@@ -22,22 +22,24 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from drainq._native import BatchQueue
-from drainq.arguments import Seconds, seconds
-from drainq.batch_config import BatchQueueConfig
 from drainq.callables import check_callable
-from drainq.clock import Clock
-from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Unavailable, Undelivered
-from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery import DeliveryStopped, Rest, SendingWorker, Sink, Unavailable, Undelivered
+from drainq.delivery.options import options_of
+from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import Refusals, error_text
 from drainq.errors import UnfitItem
 from drainq.export import kafka_errors
 from drainq.export.optional_packages import extra
 from drainq.fork import leave_to_parent
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
 
 log = logging.getLogger("drainq")
 
@@ -218,7 +220,7 @@ class KafkaSink(Sink):
             self._producer = None
 
 
-class KafkaExporter(Sender):
+class KafkaExporter(SendingWorker[Item]):
     """Send each item as a message to a topic of Kafka.
 
     Args:
@@ -229,11 +231,10 @@ class KafkaExporter(Sender):
         key: maps an item to the message's key (bytes, str or None), which decides its partition; None: no keys.
         value: maps an item to the message's value (bytes, str or None); None: bytes and str as they are, others as
             JSON. When ``key`` or ``value`` raises for one item, both are called again for those of its batch.
-        retry_for: seconds for which librdkafka tries to send a message. Then the message is given up. It may be in the
-            topic, so it also counts as ``unknown``.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up messages, which no other code uses. It sends them
-            again with the same ``drainq-id``. None: they count as ``lost``, and refused messages as ``refused``.
-        queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
+            ``retry_for`` is the time for which librdkafka tries to send a message. Then the message may be in the
+            topic, so it also counts as ``unknown``. ``delayed`` sends it again with the same ``drainq-id``.
+            ``on_error`` gets messages: identity, key, value. A batch has at most 4,096 messages.
     Raises:
         ImportError: the extra ``kafka`` is not installed.
         TypeError, ValueError: an argument is invalid; for ``config`` the text is librdkafka's.
@@ -251,41 +252,32 @@ class KafkaExporter(Sender):
         *,
         config: Mapping[str, Any],
         topic: str,
-        key: Callable[[Any], bytes | str | None] | None = None,
-        value: Callable[[Any], bytes | str | None] | None = None,
-        retry_for: Seconds = RETRY_FOR,
-        delayed: Any = None,
-        queue: BatchQueue | None = None,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        key: Callable[[Item], bytes | str | None] | None = None,
+        value: Callable[[Item], bytes | str | None] | None = None,
+        **settings: Unpack[SendingSettings],
     ) -> None:
         if not isinstance(config, Mapping):
             raise TypeError(f"config must be a mapping of librdkafka's settings, got a {type(config).__name__}")
         if not isinstance(topic, str) or not topic:
             raise ValueError(f"topic must be a str that is not empty, got {topic!r}")
-        retry_for = seconds("retry_for", retry_for)
         for parameter, function in (("key", key), ("value", value)):
             if function is not None:
                 check_callable(parameter, function, "item")
         self._key, self._value = key, as_value if value is None else value
         self._renew_identity()
-        self._kafka_sink = KafkaSink(config, topic, patience=retry_for)
+        self._kafka_sink = KafkaSink(config, topic, patience=options_of(settings).patience)
         super().__init__(
             self._kafka_sink,
-            name=f"kafka/{topic}",
-            retry_for=retry_for,
-            delayed=delayed,
+            default_name=f"kafka/{topic}",
             pack_item=_packed,
-            queue=queue,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )
 
     def _renew_identity(self) -> None:
         self._origin, self._numbers = uuid.uuid4().hex, itertools.count(1)
 
-    def _config(self) -> BatchQueueConfig:
-        return super()._config().replace(buffer_size=BATCH, max_batch=BATCH)
+    def _queue_settings(self) -> dict[str, Any]:
+        return {**super()._queue_settings(), "buffer_size": BATCH, "max_batch": BATCH}
 
     def _take(self, batch: list[Any]) -> None:
         key_of, value_of, prefix, numbers = self._key, self._value, self._origin + "-", self._numbers

@@ -16,18 +16,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds
-from drainq.clock import Clock
-from drainq.delivery import DeliveryStopped, Failure, Refused, Sender, Sink, Unavailable
-from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery import DeliveryStopped, Failure, Refused, SendingWorker, Sink, Unavailable
+from drainq.delivery.options import options_of
 from drainq.export import grpc_errors
 from drainq.export.grpc_channel import Calls, Connection
 from drainq.export.metric_point import MetricPoint, pack_point, unpack_point
 from drainq.export.optional_packages import extra
 from drainq.export.otlp_encode import Encoder
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
 
 log = logging.getLogger("drainq")
 
@@ -122,7 +125,7 @@ class OtlpSink(Sink):
         self._calls = Calls(self._grpc)
 
 
-class OtlpMetricsExporter(Sender):
+class OtlpMetricsExporter(SendingWorker[MetricPoint]):
     """Send :class:`MetricPoint` items to an OpenTelemetry collector, over OTLP/gRPC.
 
     A batch becomes a request. If it fails for a reason that may pass by OTLP's rules, it is sent again for up to
@@ -133,13 +136,10 @@ class OtlpMetricsExporter(Sender):
         insecure: send without TLS, with a warning if the collector is on another machine.
         headers: sent with each request: names to values, such as a token; they are never logged.
         timeout: seconds for one request.
-        retry_for: seconds to wait out an outage before points are given up.
         resource: the source of all points, as attributes: ``{"service.name": "shop"}``.
         certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by.
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up points, which no other code uses. It sends them
-            again. None: they count as ``lost``, and refused points as ``refused``.
-        queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
     Raises:
         ImportError: the extra ``otlp`` is not installed.
         TypeError, ValueError: an argument is invalid.
@@ -161,15 +161,11 @@ class OtlpMetricsExporter(Sender):
         insecure: bool = False,
         headers: Mapping[str, str] | None = None,
         timeout: Seconds = 10.0,
-        retry_for: Seconds = RETRY_FOR,
         resource: Mapping[str, Any] | None = None,
         certificate: str | Path | bytes | None = None,
         client_certificate: str | Path | bytes | None = None,
         client_key: str | Path | bytes | None = None,
-        delayed: Any = None,
-        queue: BatchQueue | None = None,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[SendingSettings],
     ) -> None:
         timeout = seconds("timeout", timeout, positive=True)
         connection = Connection(
@@ -182,13 +178,9 @@ class OtlpMetricsExporter(Sender):
             client_key=client_key,
         )
         super().__init__(
-            OtlpSink(connection, resource or {}, timeout=timeout, log_values=log_values),
-            name=f"otlp-metrics/{connection.target}",
-            retry_for=retry_for,
-            delayed=delayed,
+            OtlpSink(connection, resource or {}, timeout=timeout, log_values=options_of(settings).log_values),
+            default_name=f"otlp-metrics/{connection.target}",
             pack_item=pack_point,
             unpack_item=unpack_point,
-            queue=queue,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )

@@ -17,14 +17,13 @@ import datetime
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds
 from drainq.clock import Clock, MonotonicClock
-from drainq.delivery import DeliveryStopped, Failure, Sender, Sink, Unavailable
-from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery import DeliveryStopped, Failure, SendingWorker, Sink, Unavailable
+from drainq.delivery.options import options_of
 from drainq.delivery.sink_contract import Refusals
 from drainq.errors import UnfitItem
 from drainq.export import grpc_errors
@@ -32,6 +31,11 @@ from drainq.export.grpc_channel import Calls, Connection
 from drainq.export.metric_point import MetricPoint, pack_point, unpack_point
 from drainq.export.optional_packages import extra
 from drainq.export.skywalking_messages import EXPORT, INCREMENT, SUBSCRIPTION, TOTAL, messages
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
 
 log = logging.getLogger("drainq")
 
@@ -158,7 +162,7 @@ class SkyWalkingSink(Sink):
         self._connection.close()
 
 
-class SkyWalkingMetricsExporter(Sender):
+class SkyWalkingMetricsExporter(SendingWorker[MetricPoint]):
     """Send :class:`MetricPoint` items to a server of SkyWalking's ``MetricExportService``.
 
     A point needs the attribute ``"entity"``, the name of the measured thing. ``"entity_id"`` is SkyWalking's id of it,
@@ -173,8 +177,7 @@ class SkyWalkingMetricsExporter(Sender):
         protocol: a module generated from another version's ``metric-exporter.proto``; None: the published one of
             version 9.
         ask_every: seconds after which the server is asked again which metrics it wants.
-        headers, timeout, retry_for, certificate, delayed: as for :class:`OtlpMetricsExporter`.
-        queue, clock, log_values: as for :class:`OtlpMetricsExporter`.
+        headers, timeout, certificate, settings: as for :class:`OtlpMetricsExporter`.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
         TypeError, ValueError: an argument is invalid.
@@ -200,12 +203,8 @@ class SkyWalkingMetricsExporter(Sender):
         ask_every: Seconds = 30.0,
         headers: Mapping[str, str] | None = None,
         timeout: Seconds = 10.0,
-        retry_for: Seconds = RETRY_FOR,
         certificate: str | Path | bytes | None = None,
-        delayed: Any = None,
-        queue: BatchQueue | None = None,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[SendingSettings],
     ) -> None:
         if bucket not in _BUCKETS:
             raise ValueError(f"bucket must be one of {', '.join(map(repr, _BUCKETS))}, got {bucket!r}")
@@ -218,6 +217,7 @@ class SkyWalkingMetricsExporter(Sender):
         if protocol is not None and not hasattr(protocol, "ExportMetricValue"):
             raise TypeError(f"protocol must be a module generated from metric-exporter.proto, got {protocol!r}")
         connection = Connection(endpoint, needs="grpc", insecure=insecure, headers=headers, certificate=certificate)
+        options = options_of(settings)
         sink = SkyWalkingSink(
             connection,
             messages() if protocol is None else protocol,
@@ -225,19 +225,15 @@ class SkyWalkingMetricsExporter(Sender):
             bucket=bucket,
             zone=zone,
             ask_every=ask_every,
-            clock=MonotonicClock() if clock is None else clock,
-            log_values=log_values,
+            clock=options.clock or MonotonicClock(),
+            log_values=options.log_values,
         )
         super().__init__(
             sink,
-            name=f"skywalking-metrics/{connection.target}",
-            retry_for=retry_for,
-            delayed=delayed,
+            default_name=f"skywalking-metrics/{connection.target}",
             pack_item=pack_point,
             unpack_item=unpack_point,
-            queue=queue,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )
 
 

@@ -1,10 +1,13 @@
 """Workers that aggregate, rank, or write to a database.
 
-Each is a handler of a batch queue: its own, opened at the first ``produce``, or a shared one (``queue=``).
+Each is a handler of a batch queue: its own, or a shared one (``queue=``). :class:`SendingWorker` sends to any
+:class:`Sink`.
 """
 
 from drainq.delivery.accounting import WorkerStats
-from drainq.delivery.sink_contract import DeliveryError, DeliveryStopped
+from drainq.delivery.options import WorkerOptions
+from drainq.delivery.sending_worker import SendingWorker
+from drainq.delivery.sink_contract import DeliveryError, DeliveryStopped, Refused, Sink, Unavailable
 from drainq.workers.aggregator import MetricsAggregator
 from drainq.workers.declared import DeclaredMetrics
 from drainq.workers.metric import Metric, Value
@@ -20,7 +23,12 @@ __all__ = [
     "Metric",
     "MetricsAggregator",
     "MetricsPersister",
+    "Refused",
+    "SendingWorker",
+    "Sink",
     "TopN",
+    "Unavailable",
     "Value",
+    "WorkerOptions",
     "WorkerStats",
 ]

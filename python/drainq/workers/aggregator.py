@@ -9,22 +9,26 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_answer, check_callable
-from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
+from drainq.delivery.producing import Item
 from drainq.fork import leave_to_parent
 from drainq.workers.holding_worker import Holder
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import WorkerSettings
 
 log = logging.getLogger("drainq")
 
 _UNCHANGING = frozenset((str, bytes, int, float, bool, type(None)))
 
 
-class MetricsAggregator(Holder):
+class MetricsAggregator(Holder[Item]):
     """Merge items of one key into one, and pass the merged items to a sink at each flush.
 
     If ``key`` or ``merge`` raises, the whole batch is refused, and the queue counts it as failed.
@@ -38,7 +42,8 @@ class MetricsAggregator(Holder):
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         time: maps an item to its time, in seconds since the epoch; needed with ``expire_after``.
         expire_after: seconds after which an item is refused and counted as ``expired``.
-        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and fields of :class:`WorkerOptions`; ``retry_for`` and
+            ``delayed`` are not among them, because nothing is given up before ``close``.
 
     Example:
         >>> totals = MetricsAggregator(key=lambda p: p[0], merge=lambda a, b: (a[0], a[1] + b[1]), sink=print)
@@ -48,19 +53,18 @@ class MetricsAggregator(Holder):
         True
     """
 
+    _gives_up = False
+
     def __init__(
         self,
         *,
-        key: Callable[[Any], Hashable],
-        merge: Callable[[Any, Any], Any],
-        sink: Callable[[list[Any]], object],
+        key: Callable[[Item], Hashable],
+        merge: Callable[[Item, Item], Item],
+        sink: Callable[[list[Item]], object],
         flush_interval: Seconds | None = 0.5,
-        time: Callable[[Any], float] | None = None,
+        time: Callable[[Item], float] | None = None,
         expire_after: Seconds | None = None,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[WorkerSettings],
     ) -> None:
         check_callable("key", key, "item")
         check_callable("merge", merge, "item", "item")
@@ -73,7 +77,8 @@ class MetricsAggregator(Holder):
         self._key, self._merge, self._sink = key, merge, sink
         self._time, self._expire_after = time, expire_after
         self._merged: dict[Hashable, Any] = {}
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
+        super().__init__("metrics-aggregator", flush_interval=flush_interval, **settings)
+        self._start()
 
     def _forget(self) -> None:
         super()._forget()

@@ -13,91 +13,51 @@ import abc
 import threading
 import time
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
-from drainq.arguments import Seconds, seconds
-from drainq.clock import Clock
+from drainq.arguments import Seconds, whole
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
-from drainq.delivery.dead_letter_resend import Resender
-from drainq.delivery.dead_letters import DeadLetters
-from drainq.delivery.delivery import Delivery
+from drainq.delivery.delivering import Delivering
+from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import DeliveryError, Sink, error_text
 from drainq.timer import SHARED
 from drainq.workers.holding_worker import Holder, log
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
+
 MAX_ROWS = 200_000  # merged rows that are held before draining waits
-PAUSE = 0.5  # seconds between two tries of a worker that is stopped and full
 
 
-class Buffered(Holder):
+class Buffered(Delivering[Item], Holder[Item]):
     """Holds merged entries, each for a number of items, and delivers them to a sink at each flush.
 
     Args:
         sink: gets the entries.
-        name: the worker's name in log lines and in messages of the delayed queue.
+        default_name: the worker's name if the options have none.
         size: returns the number of items that a list of entries stands for.
         max_rows: the number of held entries at which draining waits.
-        retry_for, delayed: as for :class:`~drainq.delivery.sending_worker.Sender`.
         key_of, older_sink: as for :class:`~drainq.delivery.dead_letters.DeadLetters`.
-        flush_interval, queue, weight, clock, log_values: as for every holding worker.
+        flush_interval, settings: as for every holding worker.
     """
 
     def __init__(
         self,
         sink: Sink,
+        default_name: str,
         *,
-        name: str,
         size: Callable[[list[Any]], int],
         max_rows: int,
-        retry_for: Seconds,
-        delayed: DelayedQueueLike | None = None,
         key_of: Callable[[Any], Hashable] | None = None,
         older_sink: Sink | None = None,
-        flush_interval: Seconds | None = None,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        flush_interval: Seconds | None,
+        **settings: Unpack[SendingSettings],
     ) -> None:
-        if isinstance(max_rows, bool) or not isinstance(max_rows, int):
-            raise TypeError(f"max_rows must be a number of rows, got {max_rows!r}")
-        if max_rows < 1:
-            raise ValueError(f"max_rows must be >= 1, got {max_rows}")
-        retry_for = seconds("retry_for", retry_for)
-        check_delayed(delayed)
-        self._max_rows, self._size, self._name = max_rows, size, name
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
-        self._resender: Resender | None = None
-        self._dead_letters: DeadLetters | None = None
-        self._keeps = delayed is not None
-        if delayed is not None:
-            self._dead_letters = DeadLetters(
-                delayed,
-                label=name,
-                books=self._books,
-                clock=self._clock,
-                key_of=key_of,
-                size=size,
-                older_sink=older_sink,
-                log_values=log_values,
-            )
-            self._resender = Resender(self, self._dead_letters, sink)
-        self._delivery = Delivery(
-            sink,
-            books=self._books,
-            name=name,
-            retry_for=retry_for,
-            dead_letters=self._dead_letters,
-            size=size,
-            keep_when_stopped=True,
-            log_values=log_values,
-        )
-        self._delivery.on_stop = self._when_stopped
-        if self._dead_letters is not None:
-            self._dead_letters.on_sent = self._delivery.works_again
-        self._own_item_types()
+        self._max_rows, self._size = whole("max_rows", max_rows, least=1), size
+        super().__init__(default_name, flush_interval=flush_interval, **settings)
+        self._deliver_to(sink, key_of=key_of, older_sink=older_sink, size=size, keep_when_stopped=True)
 
     def _begin(self) -> None:
         super()._begin()
@@ -105,12 +65,8 @@ class Buffered(Holder):
         self._flushing = threading.Event()  # a flush is scheduled on a thread of its own
 
     def _forget(self) -> None:
-        super()._forget()
-        self._delivery.sink.forget()
-        self._delivery.renew()
-        if self._dead_letters is not None and self._resender is not None:
-            self._dead_letters.renew()
-            self._resender.renew()
+        Holder._forget(self)
+        Delivering._forget(self)
 
     # -- for subclasses ---------------------------------------------------------------------------
 
@@ -127,14 +83,13 @@ class Buffered(Holder):
 
     # -- the buffer that is filled ----------------------------------------------------------------
 
-    def _take(self, batch: list[Any]) -> None:
-        super()._take(batch)
-        while self._entries() > self._max_rows and not self._closed:
+    def _is_full(self) -> bool:
+        if super()._is_full():
+            return True
+        if self._entries() > self._max_rows:
             with self._state():
                 self._compact()
-            if self._entries() > self._max_rows and not self._flush_once():
-                with self._holding:
-                    self._holding.wait(PAUSE)  # stopped: producers get the error, and the held rows stay
+        return self._entries() > self._max_rows
 
     # -- the buffer that is written ---------------------------------------------------------------
 
@@ -180,23 +135,14 @@ class Buffered(Holder):
             why = error_text(error.__cause__ or error, values=self._log_values)
             log.error("%s: %d items are not written yet, and are kept: %s", self._name, count, why)
 
-    def _stopped_by(self) -> Exception | None:
-        return self._delivery.stopped
-
-    def _flush_held(self, deadline: float | None) -> bool:
-        done = super()._flush_held(deadline)
-        return (self._resender is None or self._resender.flush(deadline)) and done
-
     def _give_up(self) -> None:
-        if self._resender is not None:
-            self._resender.give_up()
-        self._delivery.give_up()
+        super()._give_up()
         with self._holding:
             self._holding.notify_all()
 
     def _end(self, deadline: float | None) -> bool:
         now = time.monotonic()  # half of the rest is for calls that hang
-        super()._flush_held(None if deadline is None else now + (deadline - now) / 2)
+        Holder._flush_held(self, None if deadline is None else now + (deadline - now) / 2)
         if self._resender is not None:
             self._resender.stop(deadline)
         self._delivery.keep(self._delivery.cut(), deadline)
@@ -208,9 +154,6 @@ class Buffered(Holder):
         if held:
             log.error("%s: %d items are given up at close()", self._name, held)
         return not busy
-
-    def _release(self) -> None:
-        self._delivery.sink.close()
 
 
 class _Accounted(Exception):

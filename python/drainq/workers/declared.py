@@ -10,14 +10,10 @@ Source: the streaming processors of SkyWalking's OAL: L1, L2, the hour and day w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds
-from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.dead_letter_offer import DelayedQueueLike
-from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import to_show
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl
@@ -27,10 +23,15 @@ from drainq.workers.merged import Entry, Merged
 from drainq.workers.metric import Metric
 from drainq.workers.metric_tables import MetricsSink
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
+
 CLEAR_EVERY = 60.0  # seconds between two deletions of old rows
 
 
-class DeclaredMetrics(Buffered):
+class DeclaredMetrics(Buffered[Any]):
     """Merge items as declared, and write the results.
 
     Args:
@@ -39,10 +40,7 @@ class DeclaredMetrics(Buffered):
         create: create missing tables.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         max_rows: the number of held keys and periods at which draining waits for the database.
-        retry_for: seconds to wait out an outage of the database.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up rows, which no other code uses. None: they are
-            lost.
-        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: two metrics have one name.
         DatabaseError: the database cannot be opened, or has no such tables.
@@ -74,12 +72,7 @@ class DeclaredMetrics(Buffered):
         create: bool = True,
         flush_interval: Seconds | None = 5.0,
         max_rows: int = MAX_ROWS,
-        retry_for: Seconds = RETRY_FOR,
-        delayed: DelayedQueueLike | None = None,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[SendingSettings],
     ) -> None:
         declared = list(metrics)
         if not declared or not all(isinstance(metric, Metric) for metric in declared):
@@ -94,16 +87,11 @@ class DeclaredMetrics(Buffered):
         self._tables = MetricsSink(url, declared, create=create)
         super().__init__(
             self._tables,
-            name=f"declared-metrics/{'+'.join(sorted(names))}",
+            f"declared-metrics/{'+'.join(sorted(names))}",
             size=_items,
             max_rows=max_rows,
-            retry_for=retry_for,
-            delayed=delayed,
             flush_interval=flush_interval,
-            queue=queue,
-            weight=weight,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )
 
     def read(

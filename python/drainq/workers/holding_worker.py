@@ -16,40 +16,42 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds_or_none
-from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
+from drainq.delivery.item_bytes import bytes_of
+from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import to_show
 from drainq.delivery.worker import Worker
 from drainq.errors import WouldDeadlock
 from drainq.timer import SHARED
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
+
 log = logging.getLogger("drainq")
 
+PAUSE = 0.5  # seconds between two tries of a worker that is full and cannot flush
 
-class Holder(Worker):
+
+class Holder(Worker[Item]):
     """The base of the workers that hold items between flushes.
 
     Args:
+        default_name: the worker's name if the options have none.
         flush_interval: seconds between flushes, checked after each batch and when idle; None: only ``flush`` and
             ``close``.
-        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
+        settings: as for every :class:`~drainq.delivery.worker.Worker`.
     """
 
     def __init__(
-        self,
-        *,
-        flush_interval: Seconds | None = None,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        self, default_name: str, *, flush_interval: Seconds | None, **settings: Unpack[SendingSettings]
     ) -> None:
         self._interval = seconds_or_none("flush_interval", flush_interval)
-        super().__init__(queue=queue, weight=weight, clock=clock, log_values=log_values)
+        super().__init__(default_name, **settings)
         self._flushed_at = self._clock.now()
 
     def _begin(self) -> None:
@@ -57,6 +59,7 @@ class Holder(Worker):
         self._holding = threading.Condition()  # guards which thread has the turn, and which one sends
         self._turn: int | None = None  # the thread that the state belongs to
         self._held = 0  # items behind what the subclass holds
+        self._held_bytes = 0  # of them, if there is a bound
         self._handing_on: int | None = None  # the thread that does
         self._cut_off: int | None = None  # items that are counted as lost and still being sent
 
@@ -99,10 +102,19 @@ class Holder(Worker):
         try:
             with self._state():
                 self._held += self._hold(batch)
+                self._held_bytes += 0 if self._bytes is None else sum(map(bytes_of, batch))
         except BaseException:
             self._books.move(len(batch), Outcome.PENDING, Outcome.REFUSED)
             raise
         self._flush_if_due()
+        while self._is_full() and not self._closed:
+            if not self._flush_once():
+                with self._holding:
+                    self._holding.wait(PAUSE)  # producers wait, too, and the held items stay
+
+    def _is_full(self) -> bool:
+        """Return whether draining waits for the sink."""
+        return self._bytes is not None and self._held_bytes > self._bytes.bound
 
     def _when_idle(self) -> None:
         self._flush_if_due()
@@ -141,7 +153,7 @@ class Holder(Worker):
         try:
             self._flushed_at = self._clock.now()
             with self._state():
-                count, self._held = self._held, 0
+                count, self._held, self._held_bytes = self._held, 0, 0
                 if count:
                     taken = self._take_out()
             if count:
@@ -161,7 +173,7 @@ class Holder(Worker):
 
     def _say_failed(self, count: int, error: Exception) -> None:
         shown = to_show(error, values=self._log_values)
-        log.error("%s could not hand on %d items; they are kept", type(self).__name__, count, exc_info=shown)
+        log.error("%s could not hand on %d items; they are kept", self._name, count, exc_info=shown)
 
     def _try_to_hand_on(self, taken: Any) -> BaseException | None:
         try:
@@ -200,7 +212,7 @@ class Holder(Worker):
             self._books.move(held, Outcome.PENDING, Outcome.LOST)
             self._held = 0
         if held:
-            log.error("%s gives up %d items at close()", type(self).__name__, held)
+            log.error("%s gives up %d items at close()", self._name, held)
         return not busy
 
     def _forget(self) -> None:

@@ -11,15 +11,12 @@ merge, and write them back. Here the database merges, so several writers can sha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
-from drainq.arguments import Seconds, seconds, seconds_or_none
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
-from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.dead_letter_offer import DelayedQueueLike
-from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.options import options_of
 from drainq.delivery.sink_contract import Sink
 from drainq.errors import UnfitItem
 from drainq.fork import leave_to_parent
@@ -27,12 +24,18 @@ from drainq.sql import DatabaseUrl, Merge, Upsert
 from drainq.workers.buffered_worker import MAX_ROWS, Buffered
 from drainq.workers.holding_worker import log
 from drainq.workers.sql_sink import TableSink, no_row
+from drainq.workers.writer import Row
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
 
 ROWS_A_STATEMENT = 20_000  # held rows at which they are merged, and again when they have doubled
 _ITEMS = ""  # a column after the table's: the number of items that a row stands for
 
 
-class MetricsPersister(Buffered):
+class MetricsPersister(Buffered[Row]):
     """Merge rows by key and write them at each flush, in one transaction.
 
     If a connection breaks during COMMIT, the rows may be stored or not. They are written again, so sums may count them
@@ -46,12 +49,9 @@ class MetricsPersister(Buffered):
         merge: column -> ``"sum"``, ``"max"``, ``"min"`` or ``"last"``; any other column takes the last value.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         max_rows: the number of held rows at which draining waits for the database.
-        retry_for: seconds to wait out an outage of the database. Then rows go to ``delayed``, or are lost.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up rows, which no other code uses. None: poison rows
-            are refused, and rows are lost after an outage of ``retry_for``.
         time: maps a row to its time, in seconds since the epoch; needed with ``expire_after``.
         expire_after: seconds after which a row is refused and counted as ``expired``.
-        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: the URL, a column or a rule is not known.
         DatabaseError: the database cannot be opened, or has no such columns or unique index on the key. A missing table
@@ -80,19 +80,13 @@ class MetricsPersister(Buffered):
         merge: Mapping[str, str | Merge],
         flush_interval: Seconds | None = 5.0,
         max_rows: int = MAX_ROWS,
-        retry_for: Seconds = RETRY_FOR,
-        delayed: DelayedQueueLike | None = None,
-        time: Callable[[Any], float] | None = None,
+        time: Callable[[Row], float] | None = None,
         expire_after: Seconds | None = None,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[SendingSettings],
     ) -> None:
         if time is not None:
             check_callable("time", time, "row")
-        retry_for = seconds("retry_for", retry_for)
-        flush_interval = seconds_or_none("flush_interval", flush_interval)
+        flush_interval, _ = seconds_or_none("flush_interval", flush_interval), options_of(settings)
         expire_after = seconds_or_none("expire_after", expire_after)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
@@ -114,18 +108,13 @@ class MetricsPersister(Buffered):
         places = [self._upsert.columns.index(column) for column in self._upsert.key]
         super().__init__(
             _Counted(self._table_sink),
-            name=f"metrics-persister/{table}",
+            f"metrics-persister/{table}",
             size=_items,
             max_rows=max_rows,
-            retry_for=retry_for,
-            delayed=delayed,
             key_of=(lambda row: tuple([row[place] for place in places])) if Merge.LAST in rules.values() else None,
             older_sink=_Counted(self._table_sink, Upsert(table, columns, key=key, merge=older)),
             flush_interval=flush_interval,
-            queue=queue,
-            weight=weight,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )
 
     def _forget(self) -> None:
@@ -186,8 +175,11 @@ class MetricsPersister(Buffered):
     def _to_send(self, taken: list[Any]) -> list[Any]:
         return self._merged(taken)
 
+    def _may_wait(self) -> bool:
+        return self._table_sink.unchecked
+
     def _stopped_by(self) -> Exception | None:
-        if self._table_sink.unchecked and self._queue is None:
+        if self._table_sink.unchecked:
             self._table_sink.check()  # the first item is produced: the table has to be there
         return super()._stopped_by()
 

@@ -11,15 +11,19 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds, whole
 from drainq.callables import check_answer, check_callable
-from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
+from drainq.delivery.producing import Item
 from drainq.fork import leave_to_parent
 from drainq.workers.holding_worker import Holder
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import WorkerSettings
 
 log = logging.getLogger("drainq")
 
@@ -27,7 +31,7 @@ _Kept = tuple[Any, int, Any]
 """Score, negative arrival number, and item: in a heap with the worst on top."""
 
 
-class TopN(Holder):
+class TopN(Holder[Item]):
     """Keep the ``n`` items with the largest score. Each flush passes them on, best first, and starts afresh.
 
     Of equal scores the earlier item stays, and comes first. An item whose score is NaN has no rank and is refused. A
@@ -40,7 +44,7 @@ class TopN(Holder):
         sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of ``(group, [best
             first])``, in the order in which the groups appeared. It is not called without items.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
+        settings: as for :class:`MetricsAggregator`.
     Raises:
         ValueError: ``n`` is below 1.
 
@@ -52,18 +56,17 @@ class TopN(Holder):
         True
     """
 
+    _gives_up = False
+
     def __init__(
         self,
         n: int,
         *,
-        score: Callable[[Any], Any],
-        group: Callable[[Any], Hashable] | None = None,
+        score: Callable[[Item], Any],
+        group: Callable[[Item], Hashable] | None = None,
         sink: Callable[[list[Any]], object],
         flush_interval: Seconds | None = None,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[WorkerSettings],
     ) -> None:
         n = whole("n", n, least=1)
         check_callable("score", score, "item")
@@ -73,7 +76,8 @@ class TopN(Holder):
         self._n, self._score, self._group, self._sink = n, score, group, sink
         self._heaps: dict[Hashable, list[_Kept]] = {}
         self._arrivals = 0
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
+        super().__init__("top-n", flush_interval=flush_interval, **settings)
+        self._start()
 
     def _forget(self) -> None:
         super()._forget()
@@ -98,9 +102,12 @@ class TopN(Holder):
             raise
         if len(ranked) < len(batch):
             refused = len(batch) - len(ranked)
-            log.error("TopN refused %d items whose score is NaN", refused)
+            log.error("%s refused %d items whose score is NaN", self._name, refused)
             self._books.move(refused, Outcome.PENDING, Outcome.REFUSED)
         return len(ranked)
+
+    def _is_full(self) -> bool:
+        return False  # what is held are ``n`` items a group, and a flush would end their contest
 
     def _keep(self, group: Hashable, kept: _Kept) -> None:
         heap = self._heaps.setdefault(group, [])

@@ -14,20 +14,28 @@ Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue, PartitionSelector
-from drainq.arguments import Seconds, seconds, whole
-from drainq.batch_config import BatchQueueConfig
-from drainq.clock import Clock
-from drainq.delivery.dead_letter_offer import DelayedQueueLike
-from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.sending_worker import Sender
+from drainq._native import PartitionSelector
+from drainq.arguments import whole
+from drainq.delivery.options import options_of
+from drainq.delivery.sending_worker import SendingWorker
 from drainq.sql import DatabaseUrl, Upsert
 from drainq.workers.sql_sink import TableSink
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
 
-class BatchWriter(Sender):
+    from drainq.delivery.options import SendingSettings
+
+    Row = TypeVar("Row", bound=Sequence[Any], default=Any)
+else:
+    from typing import TypeVar
+
+    Row = TypeVar("Row")
+
+
+class BatchWriter(SendingWorker[Row]):
     """Write tuples into a table.
 
     Args:
@@ -37,12 +45,7 @@ class BatchWriter(Sender):
         key: the columns that identify a row: a row replaces an existing one with equal columns. The table needs a
             primary key or unique index on them, whose rules decide which keys are equal. None: every row is inserted.
         threads: drain threads, each with a connection of its own.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up rows, as messages ``{"items": [...], "error":
-            "...", ...}``; no other code uses it, and its codec must encode dicts, as the default one does. None: poison
-            rows are logged and ``refused``. After an outage of ``retry_for`` a batch counts as ``failed`` in the queue
-            and ``lost`` here.
-        retry_for: seconds to wait out an outage of the database.
-        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.
         DatabaseError: the database cannot be opened, or has no such table, columns, or unique index on the key.
@@ -66,39 +69,28 @@ class BatchWriter(Sender):
         columns: Sequence[str],
         key: Sequence[str] | None = None,
         threads: int = 1,
-        delayed: DelayedQueueLike | None = None,
-        retry_for: Seconds = RETRY_FOR,
-        queue: BatchQueue | None = None,
-        weight: float = 1.0,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[SendingSettings],
     ) -> None:
-        threads = whole("threads", threads, least=1)
-        retry_for = seconds("retry_for", retry_for)
+        threads, _ = whole("threads", threads, least=1), options_of(settings)  # before the database is asked
         upsert = Upsert(table, columns, key=() if key is None else key)
         self._places = [upsert.columns.index(column) for column in upsert.key]
         super().__init__(
             TableSink(url, upsert),
-            name=f"batch-writer/{table}",
-            retry_for=retry_for,
-            delayed=delayed,
+            default_name=f"batch-writer/{table}",
             threads=threads,
             key_of=self._key_of if key else None,
-            queue=queue,
-            weight=weight,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )
 
     def _key_of(self, row: Any) -> Hashable:
         """Return the row's key in a coarse form, which is equal for all rows that a database may give one key."""
         return tuple([_folded(row[place]) for place in self._places])
 
-    def _config(self) -> BatchQueueConfig:
-        config = super()._config()
-        if self._places and self._threads > 1:
-            config = config.replace(partition_selector=PartitionSelector.by(self._key_of))
-        return config
+    def _queue_settings(self) -> dict[str, Any]:
+        settings = super()._queue_settings()
+        if self._places:
+            settings["partition_selector"] = PartitionSelector.by(self._key_of)
+        return settings
 
 
 def _folded(value: Any) -> str | float:

@@ -18,16 +18,15 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
 from drainq.clock import Clock, MonotonicClock
-from drainq.delivery import DeliveryStopped, Failure, Rest, Sender, Sink, Unavailable
-from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery import DeliveryStopped, Failure, Rest, SendingWorker, Sink, Unavailable
+from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
 from drainq.export.grpc_channel import Connection, is_loopback, target
@@ -35,6 +34,11 @@ from drainq.export.optional_packages import extra
 from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.routing import Router, Rule
 from drainq.export.remote.wire import LARGEST, OVERHEAD, WireBatch, encode_item
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq.delivery.options import SendingSettings
 
 PAUSE = 5.0  # seconds for which a peer that failed is passed over, where the rule lets it be
 TRIES = 2  # of a batch at one server, before another one gets it, where the rule lets it
@@ -258,7 +262,7 @@ class RemoteSink(Sink):
             peer.close()
 
 
-class RemoteClient(Sender):
+class RemoteClient(SendingWorker[Item]):
     """Send items to one or several :class:`RemoteServer`.
 
     Items are sent in batches over a stream. The server acknowledges a batch when its handler has returned, or its queue
@@ -270,7 +274,6 @@ class RemoteClient(Sender):
         routing: which server gets an item: ``"hash"`` (by ``key``), ``"rolling"`` (in turn) or ``"first"`` (of the
             list that works). None: ``"hash"`` with a key, else ``"rolling"``.
         key: maps an item to its routing key, which msgspec must be able to encode.
-        retry_for: seconds to wait out an outage before items are given up.
         window: batches under way to a server, at most.
         timeout: seconds without an acknowledgement after which a stream is broken off and its batches are sent again.
         batch_size: items of a batch at most; one of 4 MiB is full, too.
@@ -278,9 +281,7 @@ class RemoteClient(Sender):
         headers: sent with each stream, such as a token; they are never logged.
         certificate: a PEM file, or its bytes, with the authorities to check a server's certificate by.
         client_certificate, client_key: PEM files, or their bytes, if a server asks for a certificate.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up items, which no other code uses. It sends them
-            again. None: they count as ``lost``, and items that a server refuses as ``refused``.
-        queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
+        settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
         TypeError, ValueError: an argument is invalid.
@@ -303,8 +304,7 @@ class RemoteClient(Sender):
         *,
         address: str | Sequence[str],
         routing: Rule | None = None,
-        key: Callable[[Any], Any] | None = None,
-        retry_for: Seconds = RETRY_FOR,
+        key: Callable[[Item], Any] | None = None,
         window: int = 10,
         timeout: Seconds = 10.0,
         batch_size: int = BATCH_ITEMS,
@@ -313,10 +313,7 @@ class RemoteClient(Sender):
         certificate: str | Path | bytes | None = None,
         client_certificate: str | Path | bytes | None = None,
         client_key: str | Path | bytes | None = None,
-        delayed: Any = None,
-        queue: BatchQueue | None = None,
-        clock: Clock | None = None,
-        log_values: bool = False,
+        **settings: Unpack[SendingSettings],
     ) -> None:
         extra("grpc", "grpc")
         for name, number in (("window", window), ("batch_size", batch_size)):
@@ -347,14 +344,10 @@ class RemoteClient(Sender):
         self._remote = RemoteSink(addresses, connect, router, window=window, timeout=timeout, batch_items=batch_size)
         super().__init__(
             self._remote,
-            name=f"remote/{','.join(addresses)}",
-            retry_for=retry_for,
-            delayed=delayed,
+            default_name=f"remote/{','.join(addresses)}",
             pack_item=lambda item: _packed_item(item, key),
             unpack_item=lambda packed: Kept(msgspec.Raw(packed["data"]), packed["key"]),
-            queue=queue,
-            clock=clock,
-            log_values=log_values,
+            **settings,
         )
 
     @property
