@@ -59,6 +59,8 @@ pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     }
     python_calls::look_up(py)?;
+    // A signal handler may ask for statistics at any time, even during their import.
+    py.import("drainq.statistics")?;
     let module = PyModule::new(py, "drainq._native")?;
     let at_exit = wrap_pyfunction!(shut_down_at_exit, &module)?;
     gil::call_method(py.import("atexit")?.as_any(), "register", [at_exit.as_any()])?;
