@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant(
         "gil_yield_keeps_the_gil",
         "a producer waits for the drain thread without giving the GIL up",
-        "crates/drainq-py/src/batch/produce/gil_yield.rs",
+        "crates/drainq-py/src/batch/gil_yield.rs",
         "gil::released(py, || waiter.wait(LONGEST_YIELD));",
         "let _ = (py, waiter.wait(LONGEST_YIELD));",
         "tests/batch/test_gil_yield.py::test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits",
@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant(
         "rest_of_a_list_is_not_counted",
         "of a list that finds no room one item counts as rejected",
-        "crates/drainq-py/src/batch/produce/many.rs",
+        "crates/drainq-py/src/batch/shared_queue/produce_many.rs",
         "self.reject(py, reason, 1 + items.len() as u64);",
         "self.reject(py, reason, 1);",
         "tests/batch/test_room.py::test_if_possible_gives_up_when_there_is_no_room tests/batch/test_fast_path.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
@@ -74,7 +74,7 @@ MUTANTS = [
     Mutant(
         "child_keeps_the_routes",
         "a forked child puts its items into the parent's partitions",
-        "crates/drainq-py/src/batch/shared_queue.rs",
+        "crates/drainq-py/src/batch/shared_queue/mod.rs",
         "        self.routing.forget_routes();\n",
         "",
         "tests/test_fork_contract.py::test_the_child_starts_empty_and_works_and_the_parent_keeps_its_items",
@@ -83,7 +83,7 @@ MUTANTS = [
     Mutant(
         "end_of_a_queue_tells",
         "a finaliser reports, and waits for the log",
-        "crates/drainq-py/src/batch/shared_queue.rs",
+        "crates/drainq-py/src/batch/shared_queue/mod.rs",
         "self.drops.wake_reporter();",
         "self.drops.flush(py);",
         "tests/batch/test_told.py::test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing",

@@ -46,7 +46,7 @@ NO_PYTHON_CODE = set(
     """.split()
 )
 CALL = re.compile(r"\.call(0|1|_method|_method0|_method1)\(")
-MAY_CALL = {"fork.rs", "batch/produce/raw_method.rs", "sketch/values.rs"}  # on loading; tobytes
+MAY_CALL = {"fork.rs", "batch/queue/raw_method.rs", "sketch/values.rs"}  # on loading; tobytes
 
 
 def imported(module: bytes) -> set[str]:

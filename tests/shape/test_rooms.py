@@ -72,11 +72,11 @@ def test_no_file_of_the_core_needs_a_file_that_needs_it():
 def test_no_file_of_the_binding_needs_a_file_that_needs_it():
     """A pool knows no queue, an awaitable knows no class, and a class does not know the files of its verbs."""
     takes = takes_of(BINDING)
-    assert "batch/shared_scheduler.rs" in takes["batch/shared_queue.rs"]
+    assert "batch/shared_scheduler.rs" in takes["batch/shared_queue/mod.rs"]
     assert "waiting/awaitable.rs" in takes["multi/sub_queue/put_async.rs"]
     assert "sources/set_queue/state.rs" in takes["sources/set_queue/mod.rs"]
     for circle in (
-        ("batch/shared_scheduler.rs", "batch/shared_queue.rs"),
+        ("batch/shared_scheduler.rs", "batch/shared_queue/mod.rs"),
         ("waiting/awaitable.rs", "multi/sub_queue/mod.rs"),
     ):
         planted = takes | {circle[0]: takes[circle[0]] | {circle[1]}}

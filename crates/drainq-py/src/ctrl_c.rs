@@ -1,5 +1,5 @@
 //! Waits that Ctrl-C ends: a blocked call wakes up regularly and handles pending signals. A produce call has its own
-//! loop for this in `batch/produce/wait_for_room.rs`.
+//! loop for this in `batch/shared_queue/wait_for_room.rs`.
 
 use crate::deadline::Deadline;
 use crate::gil;

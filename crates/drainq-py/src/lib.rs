@@ -68,8 +68,7 @@ mod _native {
         drain_balancer::DrainBalancer,
         losses::batch_losses,
         partition_selector::PartitionSelector,
-        queue::BatchQueue,
-        shutdown::end_queues,
+        queue::{BatchQueue, shutdown::end_queues},
     };
 
     #[pymodule_export]
@@ -97,7 +96,7 @@ mod _native {
         crate::errors::look_up(module.py())?;
         crate::waiting::blocking::look_up(module.py())?;
         crate::fork::install_hook(module.py())?;
-        crate::batch::produce::raw_method::install(module.py())?;
+        crate::batch::queue::raw_method::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)
     }
 }

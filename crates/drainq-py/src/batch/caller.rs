@@ -47,20 +47,3 @@ impl Drop for Caller {
         });
     }
 }
-
-impl SharedQueue {
-    /// Calls `on_close` of the consumer and of all handlers, unless that was done or items are left.
-    pub fn call_on_close(&self, py: Python<'_>) {
-        let process = self.process();
-        let callers = process.callers.clone();
-        if !process.queue.is_drained() || !callers.claim_closing() {
-            return;
-        }
-        process.queue.while_draining(|| {
-            for handler in self.callables.with_on_close(py) {
-                handler.close(py);
-            }
-        });
-        callers.set_closed();
-    }
-}

@@ -1,7 +1,7 @@
 //! `Process`: the part of a queue that a forked child starts anew.
 
 use super::caller_count::CallerCount;
-use super::produce::gil_yield::GilYield;
+use super::gil_yield::GilYield;
 use super::shared_scheduler::Pool;
 use super::types::item::Item;
 use crate::monitoring::histogram::Histogram;

@@ -1,17 +1,83 @@
-//! `Routing`: the rules for an item's type, its partition and its weight.
+//! `Routing`: the rules for an item's type, its partition and its weight; and `RouteCache`: from the address of a name (a
+//! class, or a value of the dispatch key) to the key and the partition of its items.
+//!
+//! # Invariants
+//! 1. A queue has two caches, and at most one of them is in use: of classes, if the class of an item is its type, or of
+//!    the firsts of equal names, if there is a dispatch key. A name is in the cache only if it alone decides key and
+//!    partition (no selector, no `len_of`), and only after the drain threads were started.
+//! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
+//!    `SharedQueue` that the cache is a field of. A forked child starts with an empty cache. The names are
+//!    kept alive by `types/keys.rs`, so an object at the address of a name is that name.
 
 use super::partition_selector::{PartitionSelector, SelectorRule};
-use super::produce::route_cache::{CachedRoute, RouteCache};
+use super::types::address_map::AddressMap;
 use super::types::item::Item;
 use super::types::keys::Keys;
 use crate::{errors, gil};
 use drainq_core::batch::config::MAX_WEIGHT;
+use drainq_core::batch::partition::Partition;
 use drainq_core::batch::{BatchQueue, Key, PartitionId};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
+use std::hint::assert_unchecked;
+
+/// The key and the partition of a name's items.
+#[derive(Clone, Copy)]
+pub struct CachedRoute<'a> {
+    /// The key, in the upper 16 bits, as in a ring item.
+    pub tag: u64,
+    /// The partition.
+    pub partition: &'a Partition<Item>,
+}
+
+/// The routes of the names whose items were produced in this process.
+pub struct RouteCache(AddressMap);
+
+impl RouteCache {
+    /// Makes an empty cache.
+    pub fn new() -> Self {
+        Self(AddressMap::new())
+    }
+
+    /// Returns the route of the items of a class.
+    #[inline(always)]
+    pub fn of_class(&self, class: *mut ffi::PyTypeObject) -> Option<CachedRoute<'_>> {
+        self.find(class.addr())
+    }
+
+    /// Returns the route of the name at this address.
+    #[inline(always)]
+    pub fn find(&self, address: usize) -> Option<CachedRoute<'_>> {
+        let found = self.0.find(address)?;
+        let partition = found.value.cast::<Partition<Item>>();
+        // SAFETY: the value is a partition, which lives as long as the cache (invariant 2). The assertion
+        // saves the fast path a test.
+        let partition = unsafe {
+            assert_unchecked(!partition.is_null());
+            &*partition
+        };
+        Some(CachedRoute { tag: found.tag, partition })
+    }
+
+    /// Adds the route of a name that has none.
+    ///
+    /// # Safety
+    ///
+    /// The partition lives as long as the cache, and the name too (invariant 2).
+    pub unsafe fn add(&self, address: usize, key: Key, partition: &Partition<Item>) {
+        let partition: *const Partition<Item> = partition;
+        self.0.add(address, key, partition.cast_mut().cast());
+    }
+
+    /// Removes all routes: in the child of a fork, whose queue has partitions of its own.
+    pub fn clear(&self) {
+        self.0.clear();
+    }
+}
 
 /// The rule that chooses the partition of an item.
 enum PartitionChoice {
@@ -63,8 +129,7 @@ impl Routing {
         matches!(self.choice, PartitionChoice::ByType)
     }
 
-    /// Whether the name of an item's type alone decides its key, its partition and its weight (`route_cache.rs`,
-    /// invariant 1).
+    /// Whether the name of an item's type alone decides its key, its partition and its weight (invariant 1).
     #[inline]
     pub fn is_by_name(&self) -> bool {
         self.is_sticky() && self.len_of.is_none()

@@ -17,7 +17,7 @@
 //! | `metrics_server.rs` | `MetricsServer`, the class |
 //! | `python_functions.rs` | the functions for `drainq.monitoring` |
 //!
-//! Each kind of queue has its reader in its own room: `batch/metric_samples.rs`, `multi/metric_samples.rs`,
+//! Each kind of queue has its reader in its own room: `batch/shared_queue/metric_samples.rs`, `multi/metric_samples.rs`,
 //! `sources/set_queue/metric_samples.rs`.
 //!
 //! # Invariants

@@ -2,5 +2,4 @@
 
 pub mod address_map;
 pub mod item;
-pub mod key_rule;
 pub mod keys;

@@ -1,8 +1,8 @@
 //! `produce`, `offer` and `produce_many` of the class, with their documentation. CPython calls `produce` and
 //! `produce_many` by their raw methods (`raw_method.rs`).
 
+use super::BatchQueue;
 use crate::arguments;
-use crate::batch::queue::BatchQueue;
 use crate::deadline::{Deadline, MayWait};
 use pyo3::prelude::*;
 

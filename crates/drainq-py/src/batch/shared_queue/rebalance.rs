@@ -1,9 +1,8 @@
-//! `rebalance`, and the balancer's thread.
+//! The balancer's thread, and the plans that it carries out.
 
-use super::caller::Caller;
-use super::caller_count::Role;
-use super::queue::BatchQueue;
-use super::shared_queue::SharedQueue;
+use super::SharedQueue;
+use crate::batch::caller::Caller;
+use crate::batch::caller_count::Role;
 use crate::python_calls::{self, log_error};
 use crate::{gil, thread};
 use pyo3::prelude::*;
@@ -37,21 +36,5 @@ impl SharedQueue {
         let measured = self.process().rebalancer.lock().measure();
         let Some(plan) = balancing.plan(py, measured)? else { return Ok(0) };
         Ok(self.process().rebalancer.lock().carry_out(&plan))
-    }
-}
-
-#[pymethods]
-impl BatchQueue {
-    /// Ask the balancer now, without waiting for its interval.
-    ///
-    /// Returns:
-    ///     How many partitions get another drain thread; 0 without a balancer.
-    fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
-        self.shared().rebalance(py)
-    }
-
-    /// For each drain thread, the numbers of the partitions that it owns.
-    fn assignments(&self) -> Vec<Vec<u32>> {
-        self.shared().queue().assignments()
     }
 }

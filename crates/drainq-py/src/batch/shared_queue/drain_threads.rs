@@ -8,12 +8,12 @@
 //! returns. An `on_idle` that uses the variable to which the program assigns the queue would not find it yet. So the first
 //! idle report comes from a step that began after that call.
 
-use super::caller::Caller;
-use super::caller_count::Role;
-use super::handler::Handler;
-use super::shared_queue::SharedQueue;
-use super::shared_scheduler::{Serve, Served};
-use super::types::item::Item;
+use super::SharedQueue;
+use crate::batch::caller::Caller;
+use crate::batch::caller_count::Role;
+use crate::batch::handler::Handler;
+use crate::batch::shared_scheduler::{Serve, Served};
+use crate::batch::types::item::Item;
 use crate::python_calls::{self, log, log_error};
 use crate::{errors, gil, thread};
 use drainq_core::batch::drop_counts::DropReason;

@@ -1,13 +1,18 @@
-//! `BatchQueue`: the Python class. Its methods are in other files: `add_handler.rs`, `produce/methods.rs`,
-//! `flush.rs`, `rebalance.rs`, `shutdown.rs`.
+//! `BatchQueue`: the Python class. Its other methods are in the files of this folder.
 
-use super::config::BatchConfig;
-use super::coroutines;
-use super::interpreter_exit::{self, Live};
-use super::metric_samples;
-use super::shared_queue::SharedQueue;
-use super::stats;
+mod add_handler;
+mod attempt;
+mod flush;
+mod produce;
+pub mod raw_method;
+pub mod shutdown;
+
 use crate::arguments;
+use crate::batch::config::BatchConfig;
+use crate::batch::coroutines;
+use crate::batch::interpreter_exit::{self, Live};
+use crate::batch::shared_queue::SharedQueue;
+use crate::batch::stats;
 use crate::errors;
 use crate::fork::{self, Renew};
 use crate::pickling;
@@ -118,7 +123,7 @@ impl BatchQueue {
         shared.end_with(&queue)?;
         interpreter_exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
-        metric_samples::observe(&shared);
+        shared.observe();
         shared.start_threads(py)?;
         shared.set_made();
         Ok(queue.unbind())
@@ -130,6 +135,19 @@ impl BatchQueue {
     /// that producers need not count.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         stats::take(py, &self.shared)
+    }
+
+    /// Ask the balancer now, without waiting for its interval.
+    ///
+    /// Returns:
+    ///     How many partitions get another drain thread; 0 without a balancer.
+    fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
+        self.shared().rebalance(py)
+    }
+
+    /// For each drain thread, the numbers of the partitions that it owns.
+    fn assignments(&self) -> Vec<Vec<u32>> {
+        self.shared().queue().assignments()
     }
 
     /// The queue's name.

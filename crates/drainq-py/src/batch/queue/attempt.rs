@@ -5,11 +5,11 @@
 //!
 //! # Invariants
 //! 1. Every attempt ends once: accepted, rejected because the queue is closed, or given up, which counts as rejected.
-//! 2. Every push of a queue happens with the GIL held (`slow_path.rs`, invariant 1).
+//! 2. Every push of a queue happens with the GIL held (`shared_queue/produce.rs`, invariant 1).
 
+use super::BatchQueue;
 use crate::arguments;
 use crate::batch::coroutines;
-use crate::batch::queue::BatchQueue;
 use crate::batch::types::item::Item;
 use crate::errors;
 use crate::fork::Generation;

@@ -1,6 +1,6 @@
 //! The metrics of a batch queue, read without the GIL.
 
-use super::shared_queue::SharedQueue;
+use super::SharedQueue;
 use crate::monitoring::catalog::FamilyId as Family;
 use crate::monitoring::object_registry::{self, Observed};
 use crate::monitoring::sample::{Reading, SampleValue};
@@ -54,7 +54,9 @@ impl Observed for SharedQueue {
     }
 }
 
-/// Has a queue read by the endpoint, under its name.
-pub fn observe(shared: &Arc<SharedQueue>) {
-    object_registry::observe("batch", shared.name(), Arc::downgrade(shared) as Weak<dyn Observed>);
+impl SharedQueue {
+    /// Has the queue read by the endpoint, under its name.
+    pub fn observe(self: &Arc<Self>) {
+        object_registry::observe("batch", self.name(), Arc::downgrade(self) as Weak<dyn Observed>);
+    }
 }

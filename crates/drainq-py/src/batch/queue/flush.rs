@@ -1,9 +1,9 @@
 //! `flush`: waits until items have been handled.
 
-use super::coroutines;
-use super::queue::BatchQueue;
-use super::types::item::Item;
+use super::BatchQueue;
 use crate::arguments;
+use crate::batch::coroutines;
+use crate::batch::types::item::Item;
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use drainq_core::batch::flush::{Flush, Flushed};

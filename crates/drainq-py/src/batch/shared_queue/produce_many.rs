@@ -4,9 +4,9 @@
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's produce calls ask for.
 
-use super::route_cache::{CachedRoute, RouteCache};
+use super::SharedQueue;
 use crate::arguments;
-use crate::batch::shared_queue::SharedQueue;
+use crate::batch::routing::{CachedRoute, RouteCache};
 use crate::batch::types::item::Item;
 use crate::deadline::MayWait;
 use crate::errors;

@@ -9,7 +9,7 @@
 //!    descriptor it is (a method descriptor checks that), and with live arguments.
 //! 2. The method definitions live as long as the process: they are leaked.
 
-use crate::batch::queue::BatchQueue;
+use super::BatchQueue;
 use crate::{errors, gil};
 use pyo3::BoundObject;
 use pyo3::ffi;

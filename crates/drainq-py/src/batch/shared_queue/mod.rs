@@ -5,24 +5,32 @@
 //! | `routing.rs` | the type, the partition and the weight of an item |
 //! | `batch_callables.rs` | the callables that get the batches |
 //! | `per_process.rs` | the core's queue and its threads, which a forked child starts anew |
-//! | `rebalance.rs` | the balancer |
+//! | `shared_queue/rebalance.rs` | the balancer |
 //! | `drop_reports.rs` | the reports of items that are not handled |
 //!
 //! The threads keep the `SharedQueue` alive, not the object. When the last reference to the object goes, the queue
 //! is closed; it delivers the items that it has, its threads end, and the `SharedQueue` goes with them.
 
-use super::batch_callables::BatchCallables;
-use super::config::BatchConfig;
-use super::drop_reports::DropReports;
-use super::losses;
-use super::per_process::Process;
-use super::routing::Routing;
-use super::shared_scheduler::Pool;
-use super::types::item::Item;
-use super::user_drain_balancer::UserBalancer;
+mod drain_threads;
+mod metric_samples;
+mod produce;
+mod produce_many;
+mod rebalance;
+mod shutdown;
+mod wait_for_room;
+
+use crate::batch::batch_callables::BatchCallables;
+use crate::batch::config::BatchConfig;
+use crate::batch::drain_balancer::UserBalancer;
+use crate::batch::drop_reports::DropReports;
+use crate::batch::losses;
+use crate::batch::per_process::Process;
+use crate::batch::routing::Routing;
+use crate::batch::shared_scheduler::Pool;
+use crate::batch::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
 use crate::gil;
-use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
+use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Settings};
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
@@ -148,19 +156,6 @@ impl SharedQueue {
     /// Whether a handler's items may come from several threads at once.
     pub fn spreads_types(&self) -> bool {
         !self.settings.sticky
-    }
-
-    /// Returns the key of a type, by the type's name; a new name gets a new key.
-    pub fn key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
-        match self.routing.keys.find(name)? {
-            Some(key) => Ok(key),
-            None => self.add_key(name),
-        }
-    }
-
-    /// Adds a type; returns its key. A type that has a key by now keeps it.
-    pub fn add_key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
-        self.routing.keys.add(name, || self.queue().add_type(0.0))
     }
 
     /// Whether the garbage collector is shown the user's objects (`caller_count.rs`, invariant 2).

@@ -5,8 +5,8 @@
 //!    without it.
 //! 2. If the time, Ctrl-C or the close ends the wait, the item is counted as rejected, once.
 
+use super::SharedQueue;
 use crate::batch::coroutines;
-use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
 use crate::core_errors::{self, InCall};
 use crate::ctrl_c;

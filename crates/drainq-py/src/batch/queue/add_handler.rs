@@ -1,8 +1,8 @@
 //! `add_handler` and `remove_handler`.
 
-use super::handler::Handler;
-use super::queue::BatchQueue;
+use super::BatchQueue;
 use crate::arguments;
+use crate::batch::handler::Handler;
 use crate::deadline::Deadline;
 use crate::errors;
 use crate::gil;

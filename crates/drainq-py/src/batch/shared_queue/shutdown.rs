@@ -1,0 +1,101 @@
+//! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`interpreter_exit.rs`).
+
+use super::SharedQueue;
+use crate::batch::interpreter_exit::{self, Live};
+use crate::batch::types::item::Item;
+use crate::ctrl_c;
+use crate::deadline::Deadline;
+use crate::gil;
+use drainq_core::batch::config::EXIT_TIMEOUT;
+use drainq_core::batch::drop_counts::DropReason;
+use drainq_core::batch::flush::{Flush, Flushed};
+use pyo3::prelude::*;
+use pyo3::types::PyFloat;
+
+impl SharedQueue {
+    /// Ends the queue by `deadline`; true if nothing was abandoned, by this call or an earlier one.
+    pub fn end(&self, py: Python<'_>, deadline: Deadline) -> PyResult<bool> {
+        let process = self.process();
+        let queue = process.queue.clone();
+        queue.close();
+        let drained = ctrl_c::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
+        let abandoned = if drained { 0 } else { queue.cut().abandoned };
+        let is_clean = drained && !queue.is_cut();
+        if abandoned > 0 {
+            self.drops.add(py, DropReason::Abandoned, abandoned);
+        }
+        if is_clean && process.is_started() && self.pool().is_some() {
+            // The threads of a shared scheduler may be busy with other queues.
+            self.call_on_close(py);
+        }
+        // Once the interpreter goes away the threads have ended, or never will.
+        if is_clean && !interpreter_exit::is_over() {
+            let callers = process.callers.clone();
+            ctrl_c::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
+            self.join_threads(py, deadline)?;
+        }
+        self.drops.flush(py);
+        Ok(is_clean)
+    }
+
+    /// Calls `on_close` of the consumer and of all handlers, unless that was done or items are left.
+    pub fn call_on_close(&self, py: Python<'_>) {
+        let process = self.process();
+        let callers = process.callers.clone();
+        if !process.queue.is_drained() || !callers.claim_closing() {
+            return;
+        }
+        process.queue.while_draining(|| {
+            for handler in self.callables.with_on_close(py) {
+                handler.close(py);
+            }
+        });
+        callers.set_closed();
+    }
+
+    /// Waits until the drain threads are gone; they have nothing left to do. A thread that is still there
+    /// at the deadline, or when the wait is interrupted, is waited for by the next call.
+    fn join_threads(&self, py: Python<'_>, deadline: Deadline) -> PyResult<()> {
+        let current = gil::call_method(py.import("threading")?.as_any(), "current_thread", [])?;
+        let threads: Vec<_> = self.process().threads.lock().iter().map(|thread| thread.clone_ref(py)).collect();
+        for thread in threads {
+            let thread = thread.bind(py);
+            while !thread.is(&current) && gil::call_method(thread, "is_alive", [])?.is_truthy()? {
+                if deadline.passed() {
+                    return Ok(());
+                }
+                let slice = PyFloat::new(py, ctrl_c::slice(deadline).as_secs_f64());
+                gil::call_method(thread, "join", [slice.as_any()])?;
+            }
+            // Let go of when the lock is free again: the end of a thread's object may run Python code.
+            let _gone: Vec<_> = self.process().threads.lock().extract_if(.., |other| other.is(thread)).collect();
+        }
+        Ok(())
+    }
+
+    /// Seconds that the end of the process waits for this queue.
+    fn exit_timeout(&self) -> f64 {
+        self.shutdown_timeout.unwrap_or(EXIT_TIMEOUT.as_secs_f64())
+    }
+}
+
+impl Live for SharedQueue {
+    fn is_running(&self) -> bool {
+        self.queue().is_running()
+    }
+
+    /// Waits for half of the time only: the rest belongs to the shutdown.
+    fn flush_at_exit(&self, py: Python<'_>) -> PyResult<()> {
+        let deadline = Deadline::after("shutdown_timeout", Some(self.exit_timeout() / 2.0))?;
+        let mut flush = Flush::of_queue(self.queue());
+        ctrl_c::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet)).map(drop)
+    }
+
+    fn end_at_exit(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py, Deadline::after("shutdown_timeout", Some(self.exit_timeout()))?).map(drop)
+    }
+
+    fn counted(&self) -> Option<&drainq_core::batch::BatchQueue<Item>> {
+        Some(self.queue())
+    }
+}
