@@ -6,6 +6,7 @@ import math
 import random
 from collections import defaultdict
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pytest
 
@@ -109,7 +110,7 @@ def check(row, group):
     times = sorted(hit.ms for hit in group)
     sizes = [hit.size for hit in group if hit.size is not None]
     assert row["requests"] == len(group)
-    assert row["bytes"] == (sum(sizes) if sizes else None)
+    assert row["bytes"] == (sum(sizes) if sizes else None) and not isinstance(row["bytes"], float)
     assert row["quickest"] == times[0] and row["slowest"] == times[-1]
     assert math.isclose(row["mean"], sum(times) / len(times))
     assert row["clients"] == len({hit.client for hit in group})
@@ -195,11 +196,62 @@ def test_an_item_counts_once_however_many_periods_its_row_goes_into():
     assert [count for count, _ in merged.entries(100.0)] == [2, 1, 0, 0]
 
 
-def test_items_of_no_metric_are_no_expired_ones(url):
+def test_items_of_no_metric_are_no_expired_ones(url, caplog):
     clock = ManualClock(10 * DAY)
     with declared(url, [hits(keep={"minute": 3_600, "hour": 3_600, "day": 3_600})], clock=clock) as metrics:
         metrics([Hit("/", 200, 10 * DAY, 1, 1.0, "a"), Hit("/", 200, 1.0, 1, 1.0, "a"), "no hit", Login("ann", 1.0)])
         assert counts(metrics) == (0, 3, 0, 0, 1) and metrics.stats().expired == 1
+        assert "declared-metrics/hits: 2 items are of no metric, 1 are too old" in caplog.messages
+
+
+def test_an_item_is_too_old_when_its_period_began_as_long_ago_as_the_metric_keeps_it(tmp_path):
+    clock, kept = (
+        ManualClock(600.0),
+        Metric("hits", Login, keys={}, time="at", values=LOGINS.values, keep={"minute": 540}),
+    )
+    with declared(f"sqlite:///{tmp_path}/old.db", [kept], clock=clock) as metrics:
+        metrics([Login("ann", 119.9), Login("ann", 120.0)])
+        assert counts(metrics) == (0, 1, 0, 0, 1)
+
+
+def test_old_rows_are_deleted_once_a_minute_and_a_metric_that_fails_keeps_none_from_it(tmp_path, caplog):
+    clock, cleared = ManualClock(), []
+    each = [
+        Metric(name, Login, keys={}, time="at", values=LOGINS.values, keep={"minute": DAY}) for name in ("bad", "good")
+    ]
+    with declared(f"sqlite:///{tmp_path}/clear.db", [*each, LOGINS], clock=clock) as metrics:
+        metrics._tables.clear = lambda metric, now: (
+            cleared.append(metric.name) or (metric.name == "bad" and len("") / 0)
+        )
+        for seconds, times in ((0, 1), (59.9, 1), (0.1, 2)):
+            clock.advance(seconds)
+            metrics([Login("ann", clock.now())])
+            assert metrics.flush() and cleared == ["bad", "good"] * times
+    assert caplog.messages == ["bad: rows that are too old could not be deleted"] * 2
+
+
+def test_values_that_are_missing_decimal_or_nothing_at_all(tmp_path):
+    means = hits(values={"ms": Value.percentile("ms", 99.9), "size": Value.average("size"), "bytes": Value.sum("size"),
+                         "clients": Value.distinct("client")}, keys={}, integers=())  # fmt: skip
+    with declared(f"sqlite:///{tmp_path}/none.db", [means]) as metrics:
+        metrics([Hit("/", 200, 1.0, None, 0.0, None), Hit("/", 200, 61.0, Decimal("1.5"), 1.0, "a")])
+        assert metrics.flush()
+        assert metrics.read("hits") == [
+            {"time": 0, "ms_p99.9": 0.0, "size": None, "bytes": None, "clients": 0},
+            {"time": 60, "ms_p99.9": pytest.approx(1.0, rel=0.02), "size": 1.5, "bytes": 1.5, "clients": 1},
+        ]
+
+
+def test_an_entry_whose_tables_are_not_all_there_writes_nothing_and_is_described_by_them(tmp_path):
+    url = f"sqlite:///{tmp_path}/part.db"
+    with declared(url, [hits(every=("minute",))]) as metrics, Database(url) as database:
+        database.execute("DROP TABLE hits_minute_ms")
+        metrics([Hit("/", 200, 1.0, 1, 1.0, "a")])
+        assert metrics.flush() is False
+        assert database.execute("SELECT COUNT(*) FROM hits_minute") == [(0,)] and counts(metrics) == (0, 0, 0, 0, 1)
+        [entry] = metrics._to_send(metrics._take_out())
+        found = "['hits_minute', 'hits_minute_clients', 'hits_minute_ms']"
+        assert metrics._tables.described(entry) == f"rows for {found}"
 
 
 def test_a_metric_is_removed_while_others_go_on(url):
@@ -213,6 +265,8 @@ def test_a_metric_is_removed_while_others_go_on(url):
         assert counts(metrics) == (3, 0, 0, 0, 0)
         with pytest.raises(ValueError, match="only metric"):
             metrics.remove("hits")
+        with pytest.raises(KeyError, match="logins"):
+            metrics.remove("logins")
     with declared(url, [LOGINS]) as again:
         assert again.read("logins") == [{"time": 0, "n": 1}]
 

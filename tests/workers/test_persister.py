@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections import Counter
@@ -171,6 +172,25 @@ def test_what_a_failed_flush_leaves_is_older_than_what_comes_after_it(tmp_path):
     with Database(url) as database:
         assert sorted(database.execute("SELECT page, title FROM late")) == [("a", "new"), ("b", "new"), ("c", "old")]
     assert worker.close()
+
+
+def test_a_row_is_kept_up_to_its_age_and_one_with_nan_where_values_are_compared_is_refused(url, rows):
+    nan, clock = math.nan, ManualClock(1000.0)
+    with persister(url, time=lambda row: row[1], expire_after=100, clock=clock) as pages:
+        pages([("a", 900, 1, 1), ("b", 899, 1, 1), ("c", 950, nan, 1), ("d", 950, 1, nan)])
+        assert (pages.stats().refused, pages.stats().expired) == (3, 1)
+    assert rows(url) == [("a", 900, 1, 1)]
+
+
+def test_values_that_python_cannot_add_are_left_to_the_database(url, rows):
+    with persister(url, flush_interval=None) as pages:
+        pages([("a", 1, 1, 1), ("a", "2", 1, 1)])
+    assert rows(url) == [("a", 3, 1, 1)]
+
+
+def test_only_a_missing_table_may_come_later(url):
+    with pytest.raises(DatabaseError, match="nope"):
+        MetricsPersister(url=url, table="t", columns=["page", "nope"], key=["page"], merge={})
 
 
 def test_a_row_of_the_wrong_width_is_refused_without_its_values(url):

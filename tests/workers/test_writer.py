@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.sql import Database, DatabaseError
+from drainq.delivery import Failure
+from drainq.sql import Database, DatabaseError, Upsert
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeliveryError
+from drainq.workers.sql_sink import TableSink
+from drainq.workers.writer import _folded
 
 
 @pytest.fixture
@@ -81,6 +85,44 @@ def test_a_batch_that_finds_no_database_is_lost_aloud(url):
 def test_what_cannot_be_is_refused(url, more, message):
     with pytest.raises(ValueError, match=message):
         writer(url, **more)
+
+
+def test_the_sink_names_each_refused_row_by_its_place_whoever_refuses_it(url, rows):
+    sink = TableSink(url, Upsert("t", ["id", "what"]))
+    refused = sink.send([(1, "a"), "no row", (2, None), (3, "c"), (4,), (5, None)])
+    assert sorted(place for place, _ in refused) == [1, 2, 4, 5] and rows(url) == [(1, "a"), (3, "c")]
+
+
+def test_a_connection_waits_half_a_second_for_a_lock_and_is_closed_after_a_failure(url, monkeypatch):
+    closed = []
+    monkeypatch.setattr(Database, "close", lambda database: closed.append(database.connection.close()))
+    sink = TableSink(url, Upsert("t", ["id", "what"]))
+    with sink._connection() as database:
+        assert database.execute("PRAGMA busy_timeout") == [(500,)] and closed == []
+    with pytest.raises(KeyError), sink._connection() as again:
+        assert again is database
+        raise KeyError
+    assert len(closed) == 1
+    with sink._connection() as another:
+        assert another is not database
+
+
+def test_an_error_of_the_database_means_what_its_cause_means(url):
+    sink = TableSink(url, Upsert("t", ["id", "what"]))
+    locked = sqlite3.OperationalError("database is locked")
+    for cause, meaning in ((locked, Failure.PASSES), (KeyError(), Failure.CANNOT_PASS), (None, Failure.CANNOT_PASS)):
+        error = DatabaseError("cannot open")
+        error.__cause__ = cause
+        assert sink.failure_of(error) is meaning
+    assert sink.failure_of(locked) is Failure.PASSES and sink.failure_of(KeyError()) is Failure.DATA
+
+
+def test_rows_that_a_column_may_give_one_key_go_through_one_thread():
+    for one, other in (("A ", "a"), ("1", 1), (1.0, True), (b"x", "X"), (" 1e3", 1000), (None, "none"), ("i", "I")):
+        assert _folded(one) == _folded(other)
+    assert _folded(10**400) == str(10**400) and _folded("1") != _folded("1x")
+    with pytest.raises(TypeError):
+        _folded([1])
 
 
 def test_a_missing_table_is_said_at_once(url):

@@ -92,9 +92,8 @@ class MetricsSink(TableSink):
         """Return the names of the tables for which the entry has rows."""
         return f"rows for {sorted({table for table, _ in item[1]})}"
 
-    def clear(self, metric: Metric, now: float) -> int:
-        """Delete the rows whose period ended longer ago than the metric keeps them. Return how many."""
-        deleted = 0
+    def clear(self, metric: Metric, now: float) -> None:
+        """Delete the rows whose period ended longer ago than the metric keeps them."""
         with self._connection() as database:
             mark, quote = database.dialect.placeholder, database.dialect.quote
             for period, name in metric.tables.items():
@@ -104,8 +103,7 @@ class MetricsSink(TableSink):
                 for table in (name, *(f"{name}_{column}" for column in _columns_with_tables(metric))):
                     with database.transaction():
                         statement = f"DELETE FROM {quote(table)} WHERE {quote('time')} <= {mark}"
-                        deleted += max(0, database.connection.execute(statement, [last]).rowcount)
-        return deleted
+                        database.execute(statement, [last])
 
     def rows(self, metric: Metric, period: str, since: float | None, until: float | None) -> list[dict[str, Any]]:
         """Return the rows of a period with their computed values, in the order of time and key."""
