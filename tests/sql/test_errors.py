@@ -14,7 +14,15 @@ import drainq.sql.driver_errors
 import drainq.sql.quoting
 import drainq.sql.url
 from drainq.sql.dialect import Failure
-from drainq.sql.driver_errors import SQLITE_CODES, SQLSTATES, connection_is_gone, failure_of, passes
+from drainq.sql.driver_errors import (
+    SQLITE_CODES,
+    SQLSTATES,
+    connection_is_gone,
+    failure_of,
+    passes,
+    reason_is_open,
+    table_is_missing,
+)
 
 PASSES = """08000 08001 08003 08004 08006 08P01 25006 25P03 26000 40000 40001 40003 40P01 42P05 53000 53100 53200 53300
     53400 55006 55P03 57000 57014 57P01 57P02 57P03 57P04 57P05 58000 58030 XX000""".split()
@@ -36,7 +44,7 @@ def test_a_sqlstate_means_what_the_table_says(code, meaning):
     assert passes(error) is (meaning is Failure.PASSES)
 
 
-@pytest.mark.parametrize("code", ["08006", "57P01", "57P05", "25006", "26000"])
+@pytest.mark.parametrize("code", ["08006", "57P01", "57P04", "57P05", "25006", "25P03", "26000", "42P05"])
 def test_after_a_lost_connection_or_a_demotion_the_connection_is_gone(code):
     psycopg = pytest.importorskip("psycopg")
     assert connection_is_gone(psycopg.errors.lookup(code)("x"))
@@ -48,6 +56,45 @@ def test_after_a_refused_statement_the_connection_is_as_good_as_before(code):
     assert not connection_is_gone(psycopg.errors.lookup(code)("x"))
 
 
+def test_an_error_of_psycopg_without_a_code_is_known_by_its_class():
+    psycopg = pytest.importorskip("psycopg")
+    for kind, meaning in (
+        (psycopg.InterfaceError, Failure.PASSES),
+        (psycopg.OperationalError, Failure.PASSES),
+        (psycopg.DataError, Failure.DATA),
+        (psycopg.ProgrammingError, Failure.DATA),
+        (psycopg.NotSupportedError, Failure.CANNOT_PASS),
+    ):
+        error = kind("x")
+        assert failure_of(error) is meaning and connection_is_gone(error) is (meaning is Failure.PASSES)
+
+
+def test_only_a_refusal_whose_code_is_not_known_is_looked_into():
+    psycopg = pytest.importorskip("psycopg")
+    connection = {"pgconn": SimpleNamespace(needs_password=False)}
+
+    def error(kind, text, **more):
+        return type("Refused", (kind,), {**connection, **more})(text)
+
+    assert reason_is_open(error(psycopg.OperationalError, "abgelehnt"))
+    for known in (
+        error(psycopg.OperationalError, "abgelehnt", sqlstate="3D000"),
+        error(psycopg.OperationalError, "abgelehnt", pgconn=None),
+        error(psycopg.OperationalError, 'FATAL:  database "nope" does not exist'),
+        error(psycopg.errors.ConnectionTimeout, "zu spät"),
+    ):
+        assert not reason_is_open(known)
+
+
+def test_a_missing_table_is_told_from_other_errors():
+    psycopg = pytest.importorskip("psycopg")
+    assert table_is_missing(psycopg.errors.UndefinedTable("x")) and not table_is_missing(
+        psycopg.errors.UndefinedColumn()
+    )
+    assert table_is_missing(sqlite3.OperationalError("no such table: t"))
+    assert not table_is_missing(sqlite3.OperationalError("no such column: t")) and not table_is_missing(None)
+
+
 @pytest.mark.parametrize(
     "text, meaning",
     [
@@ -57,6 +104,11 @@ def test_after_a_refused_statement_the_connection_is_as_good_as_before(code):
         ('connection failed: FATAL:  database "nope" does not exist', Failure.CANNOT_PASS),
         ('connection failed: FATAL:  password authentication failed for user "me"', Failure.CANNOT_PASS),
         ("connection failed: FATAL:  no pg_hba.conf entry for host", Failure.CANNOT_PASS),
+        ("connection failed: fe_sendauth: no password supplied", Failure.CANNOT_PASS),
+        ("connection failed: server does not support SSL, but SSL was required", Failure.CANNOT_PASS),
+        ('connection failed: root certificate file "root.crt" does not exist', Failure.CANNOT_PASS),
+        ("connection failed: SSL error: certificate verify failed", Failure.CANNOT_PASS),
+        (f"failed to resolve host 'h': [Errno {getattr(socket, 'EAI_NODATA', -5)}] no address", Failure.CANNOT_PASS),
         (f"failed to resolve host 'h': [Errno {socket.EAI_NONAME}] Der Name ist unbekannt", Failure.CANNOT_PASS),
         (
             f"failed to resolve host 'h': [Errno {socket.EAI_AGAIN}] Temporary failure in name resolution",
@@ -91,6 +143,13 @@ def test_an_sqlite_code_means_the_same_with_and_without_its_extension(code, exte
         ("database is locked", Failure.PASSES),
         ("database table is locked", Failure.PASSES),
         ("database or disk is full", Failure.PASSES),
+        ("busy", Failure.PASSES),
+        ("out of memory", Failure.PASSES),
+        ("interrupted", Failure.PASSES),
+        ("locking protocol", Failure.PASSES),
+        ("database schema has changed", Failure.PASSES),
+        ("string or blob too big", Failure.DATA),
+        ("Error binding parameter 1: type 'object' is not supported", Failure.DATA),
         ("disk I/O error", Failure.PASSES),
         ("UNIQUE constraint failed: t.a", Failure.DATA),
         ("no such table: t", Failure.CANNOT_PASS),

@@ -151,7 +151,7 @@ def failure_of_sqlite(error: Any) -> Failure | None:
     if sqlite3 is None or not isinstance(error, sqlite3.Error):
         return None
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None and isinstance(error, sqlite3.DatabaseError):
+    if code is None:
         text = str(error).lower()
         code = next((code for part, code in _SQLITE_TEXTS if part in text), None)
     if code is not None:

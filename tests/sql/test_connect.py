@@ -1,0 +1,126 @@
+"""How a connection is opened: what PostgreSQL is told, and what becomes of an SQLite file that cannot be written."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from drainq.sql import Database, DatabaseError, Dialect, connect
+from drainq.sql.connect import connect_postgres, connect_sqlite
+from drainq.sql.url import DatabaseUrl
+
+SILENCE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
+           "tcp_user_timeout": 30_000}  # fmt: skip
+SAID = "?connect_timeout=3&keepalives_idle=5&keepalives=0&keepalives_interval=2&keepalives_count=1&tcp_user_timeout=9"
+
+
+@pytest.mark.parametrize(
+    ("query", "more", "settings"),
+    [
+        ("", {}, {**SILENCE, "connect_timeout": 10}),
+        (SAID + "&client_encoding=LATIN1", {"timeout": 7.0}, {}),
+        ("", {"timeout": 0.2}, {**SILENCE, "connect_timeout": 1}),
+        ("", {"timeout": 2.6, "options": "-c a=1"}, {**SILENCE, "connect_timeout": 3, "options": "-c a=1"}),
+        (SAID + "&options=-c%20a%3D2", {"options": "-c a=1"}, {"options": "-c a=1 -c a=2"}),  # the later one holds
+    ],
+)
+def test_postgresql_is_told_what_the_url_does_not_say(query, more, settings):
+    pytest.importorskip("psycopg")
+    url, told = DatabaseUrl.parse(f"postgresql://me:secret@h/db{query}"), []
+    connect_postgres(url, connection_class=SimpleNamespace(connect=lambda *of, **all: told.append((of, all))), **more)
+    usual = {"autocommit": True, "client_encoding": "UTF8", "password": "secret"}
+    assert told == [((url.target,), {**usual, **settings})] and "secret" not in url.target
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(None, 1.0), (0.3, 0.3), (5.0, 1.0)])
+def test_the_code_of_a_refusal_is_looked_up_for_a_second_at_most(timeout, seconds, monkeypatch):
+    psycopg, asked = pytest.importorskip("psycopg"), []
+    kind = type("Refused", (psycopg.OperationalError,), {"pgconn": SimpleNamespace(needs_password=False)})
+
+    def refuse(*_, **__):
+        raise kind("abgelehnt")
+
+    monkeypatch.setattr(connect, "refusal_code", lambda *of, seconds: asked.append(seconds) or "53300")
+    with pytest.raises(kind) as refused:
+        url = DatabaseUrl.parse("postgresql://h/db")
+        connect_postgres(url, timeout=timeout, connection_class=SimpleNamespace(connect=refuse))
+    assert asked == [seconds] and refused.value.sqlstate == "53300"
+
+
+@pytest.mark.parametrize(
+    ("statement", "text", "opened"),
+    [
+        ("PRAGMA journal_mode", "attempt to write a readonly database", 1),
+        ("PRAGMA journal_mode", "disk I/O error", None),
+        ("SELECT", "unable to open database file", 2),
+        ("SELECT", "attempt to write a readonly database", 2),
+        ("SELECT", "disk I/O error", None),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_opened_for_reading(statement, text, opened, tmp_path, monkeypatch):
+    path, names, closed, real = str(tmp_path / "a?b%.db"), [], [], sqlite3.connect
+    real(path).execute("CREATE TABLE t (a)").connection.close()
+
+    class Fails(sqlite3.Connection):
+        def execute(self, sql, *values):
+            if sql.startswith(statement):
+                raise sqlite3.OperationalError(text)
+            return super().execute(sql, *values)
+
+        def close(self):
+            closed.append(1)
+            super().close()
+
+    def open_one(name, **options):
+        names.append((name, options["uri"]))
+        return real(name, **options, **({"factory": Fails} if len(names) == 1 else {}))
+
+    monkeypatch.setattr(sqlite3, "connect", open_one)
+    if opened is None:
+        with pytest.raises(sqlite3.Error, match=text) as failed:
+            connect_sqlite(path, write_ahead=True)
+        assert closed and path in repr(str(failed.value)) and "no directory" not in str(failed.value)
+        return
+    connection = connect_sqlite(path, write_ahead=True)
+    assert len(names) == opened and bool(closed) is (opened == 2)
+    if opened == 2:
+        assert names[1] == (f"file:{tmp_path}/a%3Fb%25.db?mode=ro&immutable=1", True)
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            connection.execute("INSERT INTO t VALUES (1)")
+    connection.close()
+
+
+def test_a_file_that_is_not_there_and_cannot_be_made_is_not_opened_for_reading(tmp_path):
+    with pytest.raises(sqlite3.Error, match="unable to open .*; there is no directory"):
+        connect_sqlite(f"{tmp_path}/no/x.db")
+    with pytest.raises(sqlite3.Error) as failed:
+        connect_sqlite(str(tmp_path))
+    assert "no directory" not in str(failed.value)
+
+
+def test_a_missing_driver_is_an_error_of_the_database_that_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DatabaseError, match=r"pip install 'drainq\[postgres\]'"):
+        Database("postgresql://127.0.0.1:1/db")
+
+
+def test_a_transaction_has_the_write_lock_at_its_start_and_raises_what_ended_it(tmp_path):
+    url = f"sqlite:///{tmp_path}/x.db"
+    with Database(url) as one, Database(url) as other:
+        one.execute("CREATE TABLE t (a INTEGER)")
+        other.execute("CREATE TABLE u (a INTEGER)")
+        other.dialect.limit_lock_wait(other.connection, 0)
+        with one.transaction(), pytest.raises(other.errors, match="locked"), other.transaction():
+            raise AssertionError("it has no lock")
+        with pytest.raises(KeyError), one.transaction():
+            one.execute("ROLLBACK")  # so that the second one fails
+            raise KeyError
+        assert one.dialect.tables_among(one.connection, ["t", "v"]) == {"t"}
+
+
+def test_two_paths_of_one_file_have_one_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Dialect.SQLITE.address("x.db") == Dialect.SQLITE.address(f"{tmp_path}/sub/../x.db")
