@@ -43,7 +43,7 @@ def main() -> None:
         for hit in hits:
             if hit.milliseconds > 900:
                 alerts["page" if hit.milliseconds > 990 else "mail"].put(hit.path)
-                slow.offer_or_update(hit.path, str(hit.milliseconds), time.time() + 60)
+                slow.offer(hit.path, str(hit.milliseconds), delay=60)
 
     config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
     with BatchQueue("hits", config) as queue, MetricsServer(port=port) as server:

@@ -267,6 +267,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "delayed.DelayedQueue.poll": (with_delayed("poll"), {"timeout": "seconds or None"}),
     "delayed.DelayedQueue.purge_dead": (with_delayed("purge_dead"), {"older_than": "seconds"}),
     "delayed.DelayedQueue.peek": (with_delayed("peek"), {"limit": "count"}),
+    "delayed.DelayedQueue.offer": (with_delayed("offer", "key", 1), {"delay": "seconds or None"}),
     "delayed.DelayedQueue.history": (with_delayed("history"), {"limit": "count"}),
     "delayed.DelayedQueue.dead_letters": (with_delayed("dead_letters"), {"limit": "count"}),
     "delayed.DelayedQueue.redrive": (with_delayed("redrive"), {"keys": "keys"}),

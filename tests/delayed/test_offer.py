@@ -296,3 +296,36 @@ def _connect(database):
     import psycopg
 
     return psycopg.connect(database.url, client_encoding="utf8")
+
+
+def test_the_short_form_is_due_now_or_at_a_time_or_after_a_delay(queue, world):
+    assert queue.offer("now", 1) is OfferOutcome.CREATED
+    assert queue.offer("now", 1) is OfferOutcome.IGNORED  # the clock stands still
+    assert queue.offer("now", 2, replace=False) is OfferOutcome.IGNORED
+    queue.offer("later", 2, delay=timedelta(seconds=5))
+    queue.offer("at", 3, world.now + 7)
+    queue.offer_batch([ScheduledMessage("batch", 4), ScheduledMessage("past", 0, 0)])
+    queue.offer("first", 0, priority=-1)
+    assert (queue.read("now").schedule_at.timestamp(), queue.stats().scheduled) == (world.now, 2)
+    assert queue.try_poll_many(5).message_id == ["first", "past", "now", "batch"]
+    world.clock.advance(5)
+    assert queue.stats().oldest_ready_age == 0.0
+    assert queue.try_poll().message_id == "later"
+    world.clock.advance(3)
+    assert queue.stats().oldest_ready_age == 1.0  # it counts from the time at which it was due
+    assert queue.offer("at", 4) is OfferOutcome.UPDATED
+    assert queue.stats().oldest_ready_age == 0.0  # and of an offer for now, from the offer
+
+
+@pytest.mark.parametrize(
+    ("when", "error", "says"),
+    [
+        ({"at": 5, "delay": 5}, ValueError, "at or delay, not both, got at=5 and delay=5"),
+        ({"at": datetime(2025, 1, 1)}, ValueError, "at needs a zone"),
+        ({"at": "noon"}, TypeError, "at must be an aware datetime or seconds"),
+        ({"delay": -1}, ValueError, "delay must be at least 0 seconds"),
+    ],
+)
+def test_a_time_that_is_none_is_refused_by_the_short_form(sqlite, when, error, says):
+    with pytest.raises(error, match=says):
+        sqlite.open().offer("a", 1, **when)

@@ -30,6 +30,7 @@ async def handle_once(queue):
 
 
 QUEUE = {
+    "offer": lambda queue: queue.offer_async("b", 2, delay=5),
     "offer_or_update": lambda queue: queue.offer_or_update_async("b", 2, 0),
     "offer_if_not_exists": lambda queue: queue.offer_if_not_exists_async("a", 2, 0),
     "offer_batch": lambda queue: queue.offer_batch_async([ScheduledMessage("c", 3, 0)]),

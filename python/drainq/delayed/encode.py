@@ -20,20 +20,20 @@ _MANY = 8
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 
-def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> list[Offer]:
+def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now: int) -> list[Offer]:
     """Convert messages to the storage's form.
 
     Raises:
         TypeError, ValueError: a message is no message, or its key, payload or time is invalid.
     """
     if len(messages) == 1 and type(messages[0]) is ScheduledMessage:
-        return [_encoded_offer(messages[0], codec)]
+        return [_encoded_offer(messages[0], codec, now)]
     try:
-        return _encoded_batch(messages, codec)
+        return _encoded_batch(messages, codec, now)
     except (TypeError, ValueError):
         for place, message in enumerate(messages):
             try:
-                _encoded_offer(message, codec)
+                _encoded_offer(message, codec, now)
             except (TypeError, ValueError) as error:
                 if type(error) not in (UnfitItem, TypeError, ValueError):  # of a codec, with arguments of its own
                     raise
@@ -41,13 +41,13 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> l
         raise
 
 
-def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> list[Offer]:
+def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now: int) -> list[Offer]:
     if len(messages) < _MANY or set(map(type, messages)) != {ScheduledMessage}:
-        return [_encoded_offer(message, codec) for message in messages]
+        return [_encoded_offer(message, codec, now) for message in messages]
     keys = [message.key for message in messages]
     _check_keys(keys)
     contents = _encoded([message.payload for message in messages], codec)
-    times = _in_ms([message.schedule_at for message in messages])
+    times = _in_ms([message.schedule_at for message in messages], now)
     may_update = [bool(message.can_update) for message in messages]
     ranks = [message.priority for message in messages]
     if set(map(type, ranks)) != {int} or any(ranks):
@@ -55,10 +55,10 @@ def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> l
     return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks)))
 
 
-def _encoded_offer(message: ScheduledMessage[Any], codec: Codec) -> Offer:
+def _encoded_offer(message: ScheduledMessage[Any], codec: Codec, now: int) -> Offer:
     if not isinstance(message, ScheduledMessage):
         raise UnfitItem(f"a batch holds ScheduledMessage objects, got a {type(message).__name__}")
-    key, at, rank = check_key(message.key), to_ms(message.schedule_at), check_priority(message.priority)
+    key, at, rank = check_key(message.key), _in_ms([message.schedule_at], now)[0], check_priority(message.priority)
     return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank)
 
 
@@ -68,7 +68,7 @@ def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:
     return [codec.encode(payload) for payload in payloads] if encode_many is None else encode_many(payloads)
 
 
-def _in_ms(times: list[When]) -> list[int]:
+def _in_ms(times: list[When | None], now: int) -> list[int]:
     """Apply :func:`to_ms` to each time, all at once if they are floats, as is usual."""
     if set(map(type, times)) == {float}:
         floats = cast("list[float]", times)
@@ -77,7 +77,7 @@ def _in_ms(times: list[When]) -> list[int]:
     ms: list[int] = []
     last_at: object = ms  # what no time is
     for at in times:
-        ms.append(ms[-1] if at is last_at else to_ms(at))
+        ms.append(ms[-1] if at is last_at else now if at is None else to_ms(at))
         last_at = at
     return ms
 

@@ -46,7 +46,7 @@ class AckEnvelope(Generic[T]):
     Example:
         >>> from drainq.delayed import DelayedQueue
         >>> with DelayedQueue.open("memory:", "mail") as queue:
-        ...     _ = queue.offer_or_update("welcome/ann", "Hello Ann", 0)
+        ...     _ = queue.offer("welcome/ann", "Hello Ann")
         ...     with queue.poll() as envelope:
         ...         print(envelope.payload)
         ...     queue.contains_message("welcome/ann")

@@ -36,9 +36,8 @@ class ToDelayedQueue:
     def __call__(self, batch: list[Any], error: BaseException) -> int:
         """Store the batch as one message ``{"batch": [...], "error": "..."}``; return how many items it has."""
         items = list(batch) if self._encode_item is None else [self._encode_item(item) for item in batch]
-        due_at = self._queue._session.after(self._delay, "delay") / 1000
         key = f"{self._key_prefix}/{uuid.uuid4()}"
-        self._queue.offer_if_not_exists(key, {"batch": items, "error": error_text(error)}, due_at)
+        self._queue.offer(key, {"batch": items, "error": error_text(error)}, delay=self._delay, replace=False)
         return len(items)
 
     def __repr__(self) -> str:

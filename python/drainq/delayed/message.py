@@ -52,14 +52,15 @@ class ScheduledMessage(Generic[T]):
     Args:
         key: names the message in its queue; 1 to 200 characters.
         payload: a value that the queue's codec can encode.
-        schedule_at: when it becomes due: an aware datetime, or seconds since the epoch. Kept to the millisecond.
+        schedule_at: when it becomes due: an aware datetime, or seconds since the epoch. Kept to the millisecond. None:
+            at once.
         can_update: whether an existing message gets this payload and time.
         priority: of the due messages, those with a lower number are delivered first.
     """
 
     key: str
     payload: T
-    schedule_at: When
+    schedule_at: When | None = None
     can_update: bool = True
     priority: int = 0
 

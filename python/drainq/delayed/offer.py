@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
+from drainq.arguments import Seconds
 from drainq.delayed.coroutines import twin
 from drainq.delayed.encode import encoded_offers
-from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
+from drainq.delayed.message import OfferOutcome, ScheduledMessage, When, to_ms
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import wake_after_commit
 
@@ -20,10 +21,59 @@ _SCHEDULED_AT, _PRIORITY = itemgetter(2), itemgetter(4)  # of an Offer
 T = TypeVar("T")
 
 
+def _given(schedule_at: When) -> When:
+    """Refuse None, which only the short form takes for now."""
+    if schedule_at is None:
+        to_ms(schedule_at)
+    return schedule_at
+
+
 class OfferMethods(Generic[T]):
     """The methods of :class:`~drainq.delayed.DelayedQueue` that store messages."""
 
     _session: Session
+
+    def offer(
+        self,
+        key: str,
+        payload: T,
+        at: When | None = None,
+        *,
+        delay: Seconds | None = None,
+        replace: bool = True,
+        priority: int = 0,
+        connection: Any = None,
+    ) -> OfferOutcome:
+        """Store a message that is due now, at a time, or after a delay.
+
+        Args:
+            key, payload, priority, connection: see :meth:`offer_or_update`.
+            at: the due time: an aware datetime, or seconds since the epoch; ``None``: now.
+            delay: seconds from now until it is due, or a timedelta; not together with ``at``.
+            replace: whether a message of this key gets this payload and time, as :meth:`offer_or_update` does; if not,
+                it stays as it is, as with :meth:`offer_if_not_exists`. An offer for now, made again, is a new time.
+
+        Returns:
+            CREATED, UPDATED or IGNORED.
+
+        Raises:
+            ValueError: ``at`` and ``delay`` are both given, or an argument is invalid.
+
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     mail.offer("welcome/ann", "Hello")
+            ...     mail.offer("welcome/ann", "Hello again", delay=60, replace=False)
+            <OfferOutcome.CREATED: 'created'>
+            <OfferOutcome.IGNORED: 'ignored'>
+        """
+        if delay is not None:
+            if at is not None:
+                raise ValueError(f"pass at or delay, not both, got at={at!r} and delay={delay!r}")
+            at = self._session.after(delay, "delay") / 1000
+        elif at is not None:
+            to_ms(at, "at")
+        return self._offer([ScheduledMessage(key, payload, at, replace, priority)], connection)[0]
 
     def offer_or_update(
         self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
@@ -52,7 +102,7 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
-        return self._offer([ScheduledMessage(key, payload, schedule_at, True, priority)], connection)[0]
+        return self._offer([ScheduledMessage(key, payload, _given(schedule_at), True, priority)], connection)[0]
 
     def offer_if_not_exists(
         self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
@@ -67,7 +117,7 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
         """
-        return self._offer([ScheduledMessage(key, payload, schedule_at, False, priority)], connection)[0]
+        return self._offer([ScheduledMessage(key, payload, _given(schedule_at), False, priority)], connection)[0]
 
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
         """Offer many messages in one transaction: all of them or none.
@@ -85,22 +135,23 @@ class OfferMethods(Generic[T]):
         """
         return self._offer(list(messages), connection)
 
+    offer_async = twin(offer)
     offer_or_update_async = twin(offer_or_update)
     offer_if_not_exists_async = twin(offer_if_not_exists)
     offer_batch_async = twin(offer_batch)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
         session = self._session
-        offers = encoded_offers(messages, session.codec)
-        if not offers:
+        if not messages:
             return []
+        now = session.now()
+        offers = encoded_offers(messages, session.codec, now)
         if len(offers) == 1:
             ranked, soonest = offers[0].priority != 0, offers[0].scheduled_at
         else:
             ranked, soonest = any(map(_PRIORITY, offers)), min(map(_SCHEDULED_AT, offers))
         if ranked:
             session.mark_ranked(connection)
-        now = session.now()
         due_in = (soonest - now) / 1000
         soon = due_in < session.time.poll_period  # else each consumer finds it by its next regular poll
         announce = session.news(soonest, ours=connection is None) if soon else None

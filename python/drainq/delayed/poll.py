@@ -165,7 +165,7 @@ class PollMethods(Generic[T]):
             ...     print(envelope.payload)
             ...     stop.set()
             >>> with DelayedQueue.open("memory:", "mail") as mail:
-            ...     _ = mail.offer_or_update("a", "Hello", 0)
+            ...     _ = mail.offer("a", "Hello")
             ...     mail.consume(handle, stop=stop)
             Hello
             1

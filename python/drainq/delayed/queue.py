@@ -57,7 +57,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     Example:
         >>> with DelayedQueue.open("memory:", queue="mail") as mail:
-        ...     _ = mail.offer_or_update("welcome/ann", {"to": "ann"}, schedule_at=0)
+        ...     _ = mail.offer("welcome/ann", {"to": "ann"})
         ...     envelope = mail.try_poll()
         ...     print(envelope.message_id, envelope.payload)
         ...     envelope.ack()
