@@ -14,6 +14,7 @@ from drainq import (
     SourceScheduler,
     ThreadPolicy,
 )
+from drainq.delayed import DelayedQueue, RetryConfig
 from drainq.monitoring import MetricsServer
 from drainq.sketch import DDSketch
 
@@ -28,6 +29,11 @@ def prefetch(**named: object) -> object:
 
 def scheduler(**named: object) -> object:
     return SourceScheduler({"x": iter(())}, print, Fair("x"), **named)  # type: ignore[arg-type]
+
+
+def queue(call: Callable[[DelayedQueue], object], **named: object) -> object:
+    with DelayedQueue.open("memory:", **named) as opened:  # type: ignore[arg-type]
+        return call(opened)
 
 
 def weighed(rows: object) -> object:
@@ -60,6 +66,21 @@ ROWS: list[tuple[Callable[[], object], str]] = [
     (lambda: scheduler(idle=3), "idle must be a drainq.Backoff"),
     (lambda: scheduler(tracker=3), "tracker must be a drainq.ItemTracker"),
     (lambda: prefetch(executor=3), "such as ThreadPoolExecutor(1)"),
+    (lambda: RetryConfig(try_timeout=float("inf")), "try_timeout"),
+    (lambda: queue(len, table="x" * 39), "table"),
+    (lambda: queue(len, table="sqlite_x"), "table"),
+    (lambda: queue(lambda q: q.consume(print, stop=object())), "is_set"),
+    (lambda: queue(lambda q: q.offer_or_update("é" * 201, 1, 0)), "a key must have 1 to 200 characters, got 201"),
+    (lambda: queue(lambda q: q.cron.install_tick("", "p", [])), "config_hash"),
+    (lambda: queue(lambda q: q.cron.install_tick("h", "p" * 180, [])), "200"),
+    (lambda: queue(lambda q: q.cron.uninstall_tick("h", "p\0")), "key_prefix"),
+    (lambda: queue(lambda q: q.cron.install("h", "p", 60, lambda a, b: 1)), "generate_many"),
+    (lambda: queue(lambda q: q.cron.install("h", "p", 0, lambda now: [])), "got 0"),
+    (lambda: queue(lambda q: q.cron.install_periodic_tick("p", 1e-5, lambda at: 1)), "period"),
+    (lambda: queue(lambda q: q.cron.install_periodic_tick("p", 60, lambda at: 1, catch_up="some")), "catch_up"),
+    (lambda: queue(lambda q: q.cron.install_cron("p", "* * * *", lambda at: 1)), "* * * *"),
+    (lambda: queue(lambda q: q.cron.install_cron("p", "@daily", lambda at: 1, tz="Mars/Olympus")), "Mars/Olympus"),
+    (lambda: DDSketch(relative_accuracy=1), "relative_accuracy must be at least 1e-5 and below 1, got 1"),
     (lambda: DDSketch().merge(DDSketch(0.02)), "relative_accuracy and max_buckets are the same, got 0.01 and 0.02"),
     (lambda: MetricsServer(port=0, host="192.0.2.1"), "host= must be an address of this machine"),
 ]

@@ -184,42 +184,6 @@ def test_what_a_coroutine_gives_up():
     asyncio.run(main())
 
 
-def test_what_a_coroutine_would_wait_for_itself():
-    async def main():
-        told, refused = Told(), []
-        queue = BatchQueue(
-            "itself",
-            BatchQueueConfig(
-                threads=ThreadPolicy.fixed(1),
-                len_of=lambda item: item,
-                buffer_size=10,
-                on_drop=told,
-                loop=asyncio.get_running_loop(),
-            ),
-        )
-
-        async def handler(batch):
-            if not refused:
-                assert await queue.produce_async(10)
-                with pytest.raises(WouldDeadlock):
-                    await queue.produce_async(7)
-                with pytest.raises(WouldDeadlock):
-                    queue.produce(4)
-                refused.append(queue.stats().rejected["would_deadlock"])
-
-        queue.add_handler(int, handler)
-        assert await queue.produce_async(1)
-        while await queue.flush_async() is not True or queue.stats().queued:
-            pass
-        await queue.shutdown_async()
-        stats = queue.stats()
-        accounts(stats)
-        assert (refused, stats.rejected["would_deadlock"], stats.handled) == ([11], 11, 11)
-        assert told.sums == {}, "it is an error, and no drop"
-
-    asyncio.run(main())
-
-
 def test_a_flush_after_a_cut_says_that_items_without_weight_were_abandoned(make_queue):
     gate = Gate(is_open=False)
     queue = make_queue(consumer=gate, len_of=lambda item: item, max_batch=1)

@@ -13,14 +13,6 @@ from drainq.errors import ShutDown
 from .test_offer import _connect
 
 
-def test_an_acknowledged_message_never_comes_again(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    assert queue.try_poll().ack() is True
-    assert not queue.contains_message("a")
-    world.clock.advance(1000)
-    assert queue.try_poll() is None
-
-
 def test_acknowledging_twice_is_safe(queue, world):
     queue.offer_or_update("a", 1, world.now)
     envelope = queue.try_poll()
@@ -143,17 +135,6 @@ def test_nack_makes_a_message_due_again_after_its_delay(queue, world):
     assert queue.try_poll() is None
     world.clock.advance(0.001)
     assert queue.try_poll().attempt == 3
-
-
-@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf")])
-def test_a_delay_that_is_none_is_refused_and_the_message_stays_ours(queue, world, delay):
-    queue.offer_or_update("a", 1, world.now)
-    envelope = queue.try_poll()
-    with pytest.raises(ValueError, match="delay"):
-        envelope.nack(delay=delay)
-    with pytest.raises(ValueError, match="seconds"):
-        envelope.extend(delay)
-    assert envelope.ack() is True
 
 
 def test_extend_moves_the_end_of_the_lease_to_so_many_seconds_from_now(queue, world):

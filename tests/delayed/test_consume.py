@@ -169,36 +169,6 @@ def test_stop_before_the_start_fetches_nothing(queue, world, stop):
     assert queue.stats().ready == 1
 
 
-def test_what_was_fetched_and_not_handled_is_given_back_as_new(queue, world):
-    """The stop comes between the fetch and the handler."""
-
-    class StopAfter:
-        looks = 0
-
-        def is_set(self):
-            self.looks += 1
-            return self.looks > 1
-
-    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
-    assert queue.consume(lambda envelope: pytest.fail("handled"), batch_size=3, stop=StopAfter()) == 0
-    batch = queue.try_poll_many(10)
-    assert batch.payload == [0, 1, 2]
-    assert batch.attempt == [1, 1, 1]
-
-
-def test_an_interrupt_in_the_handler_gives_the_message_back_and_gets_out(queue, world):
-    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(2)])
-
-    def handle(envelope):
-        if envelope.payload == 1:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        queue.consume(handle)
-    assert not queue.contains_message("0")
-    assert queue.try_poll().attempt == 1
-
-
 def test_stop_ends_an_idle_loop(queue, stop):
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(queue.consume, lambda envelope: None, stop=stop)
@@ -212,14 +182,6 @@ def test_close_ends_an_idle_loop_without_a_stop(world):
         running = pool.submit(queue.consume, lambda envelope: None)
         queue.close()
         assert running.result(30) == 0
-
-
-def test_an_idle_loop_wakes_for_an_offer(world, stop):
-    queue = world.open(time=TimeConfig(poll_period=3600))
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(queue.consume, lambda envelope: stop.set(), stop=stop)
-        queue.offer_or_update("a", 1, world.now)
-        assert running.result(30) == 1
 
 
 def test_the_lease_is_extended_while_the_handler_runs(world, stop):
@@ -292,17 +254,3 @@ def test_a_loop_leaves_no_thread_behind(queue, world, stop):
     before = set(threading.enumerate())
     queue.consume(lambda envelope: stop.set(), stop=stop)
     assert not [thread for thread in set(threading.enumerate()) - before if "lease" in thread.name]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": 1.5}, "batch_size"),
-        ({"stop": object()}, "is_set"),
-        ({"max_attempts": 0}, "max_attempts"),
-    ],
-)
-def test_a_setting_that_is_none_is_refused(queue, arguments, said):
-    with pytest.raises((ValueError, TypeError), match=said):
-        queue.consume(lambda envelope: None, **arguments)

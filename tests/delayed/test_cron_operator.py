@@ -130,20 +130,6 @@ def test_a_backfill_of_what_is_not_installed_or_of_no_range_is_refused(queue, mo
 # --- what is called
 
 
-@pytest.mark.parametrize("what", [None, 5, "text", lambda: 1, lambda a, b: 1])
-def test_what_cannot_be_called_with_a_time_is_refused_where_it_is_installed(queue, what):
-    hours = CronDailySchedule("UTC", [hour_of_day(12)])
-    for install in (
-        lambda: queue.cron.install("h", "p", 60, what),
-        lambda: queue.cron.install_periodic_tick("p", 60, what),
-        lambda: queue.cron.install_cron("p", "@daily", what),
-        lambda: queue.cron.install_daily_schedule("p", hours, what),
-    ):
-        with pytest.raises(TypeError, match="payload_of|generate_many"):
-            install()
-    assert queue.cron.schedules() == []
-
-
 def test_a_coroutine_function_is_refused_and_a_generator_of_messages_is_not(queue, world):
     async def later(at):
         return 1
@@ -160,43 +146,6 @@ def test_a_coroutine_function_is_refused_and_a_generator_of_messages_is_not(queu
 
 
 # --- the timer
-
-
-def test_many_schedules_share_the_threads_of_one_timer(memory_queue):
-    before = set(threading.enumerate())
-    handles = [memory_queue.cron.install("h", f"p{n}", 3600, lambda now: []) for n in range(300)]
-    started = [thread for thread in set(threading.enumerate()) - before if "drainq" in thread.name]
-    assert len(started) < 20
-    assert memory_queue.cron.close()
-    assert all(handle.closed for handle in handles)
-
-
-def test_closing_waits_for_all_hung_schedules_together(memory_queue):
-    running, go_on = threading.Semaphore(0), threading.Event()
-
-    def hang(now):
-        running.release()
-        assert go_on.wait(60)
-        return [CronMessage("too late", now)]
-
-    try:
-        for n in range(3):
-            memory_queue.cron.install("h", f"p{n}", 3600, hang)
-        assert all(running.acquire(timeout=30) for _ in range(3))
-        waited = []
-
-        def stopwatch(seconds):
-            waited.append(seconds)
-            return False
-
-        handles = memory_queue.cron._watch._all()
-        for handle in handles:
-            handle._repeat.stop = stopwatch
-        assert memory_queue.cron.close(timeout=0.5) is False
-        assert waited[:3] == [0, 0, 0], "none begins a check while another one is waited for"
-        assert sum(waited[3:]) <= 1.5 and max(waited[3:]) <= 0.5
-    finally:
-        go_on.set()
 
 
 def test_a_check_that_ends_after_close_installs_nothing(queue, world):
@@ -216,38 +165,3 @@ def test_a_check_that_ends_after_close_installs_nothing(queue, world):
     assert ended.is_set()
     assert drain(queue) == []
     assert queue.cron.schedules() == []
-
-
-def test_a_clock_that_raises_ends_no_schedule(memory_queue, world_clock):
-    checks = threading.Semaphore(0)
-    with memory_queue.cron.install("h", "p", 3600, lambda now: [checks.release()][:0]):
-        assert checks.acquire(timeout=30)
-        world_clock.broken.set()
-        assert world_clock.asked.wait(30)
-        world_clock.broken.clear()
-        world_clock.advance(3600)
-        assert checks.acquire(timeout=30)
-
-
-@pytest.fixture
-def world_clock():
-    from drainq.testing import ManualClock
-
-    class Clock(ManualClock):
-        broken, asked = threading.Event(), threading.Event()
-
-        def now(self):
-            if self.broken.is_set():
-                self.asked.set()
-                raise OSError("no clock")
-            return super().now()
-
-    return Clock()
-
-
-@pytest.fixture
-def memory_queue(world_clock):
-    from drainq.delayed import DelayedQueue
-
-    with DelayedQueue.open("memory:", "m", clock=world_clock) as queue:
-        yield queue

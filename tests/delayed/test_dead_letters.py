@@ -154,15 +154,3 @@ def test_a_reason_of_any_length_and_text_is_kept(world):
     queue.try_poll().nack(error=ValueError("nul \x00, surrogate \ud800, " + "x" * 100_000))
     reason = queue.dead_letters()[0].error.replace("\\ufffd", "\ufffd")  # as a database of encoding LATIN1 has it
     assert reason.startswith("ValueError: nul \ufffd, surrogate ?, xxx")
-
-
-@pytest.mark.parametrize("keys", ["abc", [""], [5]])
-def test_keys_that_are_none_are_refused(queue, keys):
-    with pytest.raises((TypeError, ValueError), match="key"):
-        queue.redrive(keys)
-
-
-@pytest.mark.parametrize("max_attempts", [0, -1, 1.5])
-def test_a_limit_that_is_none_is_refused(world, max_attempts):
-    with pytest.raises(ValueError, match="max_attempts"):
-        world.open(max_attempts=max_attempts)

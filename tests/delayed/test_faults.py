@@ -7,14 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from drainq import Backoff
-from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed import DelayedQueue, DeliveryType, ScheduledMessage
 from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, LOWEST, ScanFloor
 from drainq.delayed.storage.postgres.take_sql import TAKE
 
@@ -129,86 +126,6 @@ def test_a_forked_child_opens_the_file_anew(tmp_path):
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == opened + 1
         assert sorted(queue.try_poll_many(10).message_id) == ["child", "parent"]
-
-
-def test_consume_outlives_a_server_that_crashes_and_comes_back(own_postgres):
-    """Every message is handled, and what was handled before the crash and acknowledged is not handled again."""
-    queue = DelayedQueue.open(
-        own_postgres.url,
-        "mail",
-        time=TimeConfig(acquire_timeout=2, poll_period=0.05),
-        retry=RetryConfig(Backoff(0.02, 0.2, jitter=0), max_retries=3, total_timeout=20, try_timeout=10),
-    )
-    queue.offer_batch([ScheduledMessage(f"{n:03}", n, 0) for n in range(200)])
-    stop, halfway, up_again = threading.Event(), threading.Event(), threading.Event()
-    handled: list[int] = []
-
-    def handle(envelope):
-        handled.append(envelope.payload)
-        if len(handled) == 100:
-            halfway.set()
-            assert up_again.wait(60)
-        if len(set(handled)) == 200:
-            stop.set()
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(queue.consume, handle, stop=stop)
-        try:
-            assert halfway.wait(60)
-            own_postgres.stop("immediate")
-            own_postgres.start()
-            up_again.set()
-            running.result(60)
-        finally:
-            up_again.set()
-            stop.set()
-    assert sorted(set(handled)) == list(range(200))
-    assert len(handled) <= 201  # at most the one in hand when the server went
-    stats = queue.stats()
-    assert (stats.ready, stats.scheduled, stats.in_flight, stats.dead) == (0, 0, 0, 0)
-    queue.close()
-
-
-def test_consume_waits_for_a_server_that_is_down(own_postgres):
-    queue = DelayedQueue.open(
-        own_postgres.url,
-        "mail",
-        time=TimeConfig(acquire_timeout=2, poll_period=0.05),
-        retry=RetryConfig(Backoff(0.01, 0.05, jitter=0), max_retries=1, total_timeout=20, try_timeout=10),
-    )
-    queue.offer_or_update("first", 1, 0)
-    stop, handled, down = threading.Event(), [], threading.Event()
-    gave_up = threading.Event()
-    outages = []
-
-    def handle(envelope):
-        handled.append(envelope.message_id)
-        if envelope.message_id == "first":
-            own_postgres.stop("immediate")
-            down.set()
-        else:
-            stop.set()
-
-    def said_again(*_):
-        if len(outages) >= 2:
-            gave_up.set()
-        outages.append(1)
-
-    queue._session.warn = said_again
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(queue.consume, handle, stop=stop)
-        try:
-            assert down.wait(60)
-            assert gave_up.wait(60)  # it failed, and failed again
-            assert not running.done()
-            own_postgres.start()
-            with DelayedQueue.open(own_postgres.url, "mail") as producer:
-                producer.offer_or_update("second", 2, 0)
-            running.result(60)
-        finally:
-            stop.set()
-    assert handled[0] == "first" and handled[-1] == "second"
-    queue.close()
 
 
 def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the_mark_spares_the_walk(postgres):

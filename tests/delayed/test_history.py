@@ -104,12 +104,6 @@ def test_a_late_acknowledgement_enters_no_history(world):
     assert [(message.key, message.attempts) for message in queue.history()] == [("a", 2)]
 
 
-@pytest.mark.parametrize("history", [0, -1, 1.5, True])
-def test_a_history_of_no_size_is_refused(world, history):
-    with pytest.raises(ValueError, match="history"):
-        world.open(history=history)
-
-
 def test_a_history_that_no_acknowledgement_could_trim_is_refused_when_the_queue_is_opened(world):
     with pytest.raises(ValueError, match="history must be a whole number"):
         world.open(history=10**30)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 
 import pytest
 
-from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage
+from drainq.delayed import DelayedQueue
 from drainq.testing import ManualClock
 from tests.delayed.test_import import run
 
@@ -18,24 +17,6 @@ NO_CONNECTION = "a queue in memory has no connection to share"
 def queue():
     with DelayedQueue.open("memory:", "mail", clock=ManualClock(1000.0), max_attempts=1, history=9) as queue:
         yield queue
-
-
-def test_a_message_goes_its_way(queue):
-    queue.offer_batch([ScheduledMessage("a", 1, 1000), ScheduledMessage("b", 2, 1000), ScheduledMessage("c", 3, 1005)])
-    queue.offer_or_update("d", 4, 1000, priority=-1)
-    assert queue.try_poll().payload == 4
-    first, second = queue.try_poll_many(1), queue.try_poll()
-    assert first.ack() and second.nack(error="no")
-    assert [finished.key for finished in queue.history()] == ["a"]
-    assert [letter.key for letter in queue.dead_letters()] == ["b"] and queue.redrive() == 1
-    stats = queue.stats()
-    assert (stats.ready, stats.scheduled, stats.in_flight) == (1, 1, 1)
-
-
-def test_a_schedule_creates_its_messages(queue):
-    message = CronMessage("report", schedule_at=queue.clock.now() + 5)
-    assert [queue.cron.install_tick("hash", "reports", [message]) for _ in range(2)] == [1, 0]
-    assert queue.stats().scheduled == 1
 
 
 def test_a_callers_connection_is_refused(queue):
@@ -50,35 +31,6 @@ def test_a_callers_connection_is_refused(queue):
         with pytest.raises(ValueError, match=NO_CONNECTION):
             other.try_poll().ack(connection=connection)
     assert queue.stats().ready == 1
-
-
-def test_queues_of_one_name_hold_messages_of_their_own(queue):
-    queue.offer_or_update("a", 1, 1000)
-    with DelayedQueue.open("memory:", "mail", clock=queue.clock) as other:
-        assert other.try_poll() is None
-
-
-def test_many_threads_take_each_message_once(queue):
-    queue.offer_batch([ScheduledMessage(f"{n:03}", n, 1000) for n in range(200)])
-    seen: list[int] = []
-
-    def take():
-        while (envelope := queue.try_poll()) is not None:
-            seen.append(envelope.payload)
-            envelope.ack()
-
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(seen) == list(range(200))
-
-
-def test_a_queue_that_is_opened_without_migration_has_its_tables():
-    with DelayedQueue.open("memory:", "mail", clock=ManualClock(1000.0), migrate=False) as queue:
-        queue.offer_or_update("a", 1, 1000)
-        assert queue.try_poll().payload == 1
 
 
 def test_sqlite_is_imported_when_a_queue_is_opened():

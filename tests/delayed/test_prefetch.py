@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,31 +70,6 @@ def consumed(queue, handle, count, **more):
 
 def nothing(envelope):
     """A handler that needs no time."""
-
-
-def test_messages_come_one_by_one_in_order_with_a_statement_for_four(queue, monkeypatch):
-    offered(queue, 40)
-    limits = statements(queue, monkeypatch)
-    assert consumed(queue, nothing, 40) == list(range(40))
-    assert limits == [4] * 10
-    stats = queue.stats()
-    assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, 0)
-
-
-@pytest.mark.parametrize("alone", [{"prefetch": 1}, {"max_attempts": 1}, {"max_in_flight": 5}])
-def test_what_forbids_it_takes_one_at_a_time(queue, monkeypatch, alone):
-    offered(queue, 6)
-    limits = statements(queue, monkeypatch)
-    in_flight = []
-    looker = queue  # a call of this queue would give back what waits: so its storage is asked
-    session = looker._session
-
-    def look(envelope):
-        in_flight.append(session.storage.counts(session.kind, session.now()).in_flight)
-
-    assert consumed(queue, look, 6, **alone) == list(range(6))
-    assert in_flight == [1] * 6
-    assert set(limits) <= {1}
 
 
 def test_a_call_in_the_handler_finds_nothing_taken_ahead(queue):
@@ -171,27 +145,6 @@ def test_pausing_or_dropping_in_the_handler_holds_for_what_was_taken_ahead(queue
     assert (stats.ready, stats.in_flight) == (5, 0)
 
 
-def test_a_stop_gives_back_what_waits_as_new(queue):
-    offered(queue, 4)
-    assert consumed(queue, nothing, 2) == [0, 1]
-    rest = queue.try_poll_many(10)
-    assert (rest.payload, rest.attempt) == ([2, 3], [1, 1])
-
-
-@pytest.mark.system
-def test_an_interrupt_gives_back_what_waits_and_acknowledges_what_was_handled(queue):
-    offered(queue, 4)
-
-    def interrupted(envelope):
-        if envelope.payload == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        consumed(queue, interrupted, 4)
-    rest = queue.try_poll_many(10)
-    assert (rest.payload, rest.attempt) == ([2, 3], [1, 1])
-
-
 def test_a_failure_spoils_no_delivery_of_the_messages_that_waited(postgres, at_once):
     queue = postgres.open(retry=RetryConfig(Backoff(1000, 1000, jitter=0)))
     offered(queue, 6)
@@ -205,46 +158,6 @@ def test_a_failure_spoils_no_delivery_of_the_messages_that_waited(postgres, at_o
     assert consumed(queue, failing, 6) == list(range(6))
     assert attempts == [1] * 6
     assert queue.stats().scheduled == 1
-
-
-def test_a_message_that_came_back_is_handled_with_nothing_taken_ahead(queue, postgres):
-    """As after a process that was killed with four messages: only the one that kills it keeps on being delivered."""
-    offered(queue, 4)
-    assert postgres.open().try_poll_many(4).payload == [0, 1, 2, 3]
-    postgres.clock.advance(31)
-    session, found = queue._session, []
-
-    def look(envelope):
-        counts = session.storage.counts(session.kind, session.now())
-        found.append((envelope.attempt, counts.in_flight))
-
-    assert consumed(queue, look, 4) == [0, 1, 2, 3]
-    assert found == [(2, 1)] * 4
-
-
-def test_what_waits_behind_a_slow_handler_goes_to_another_consumer(postgres, at_once):
-    queue = postgres.open()
-    other = postgres.open()
-    offered(queue, 4)
-    slow, go_on, stop = threading.Event(), threading.Event(), threading.Event()
-
-    def handle(envelope):
-        if envelope.payload == 1:
-            slow.set()
-            assert go_on.wait(60)
-            stop.set()
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(queue.consume, handle, stop=stop)
-        try:
-            assert slow.wait(60)
-            assert [other.poll(timeout=20).payload for _ in range(2)] == [2, 3]
-            assert not other.contains_message("000")  # acknowledged, although nothing was fetched since
-        finally:
-            go_on.set()
-            stop.set()
-        assert running.result(60) == 2
-    assert other.stats().in_flight == 2
 
 
 def test_nothing_is_handed_over_after_half_of_its_lease(queue, postgres):
@@ -341,18 +254,6 @@ def test_a_program_sees_the_same_with_and_without_it(postgres, at_once, monkeypa
 
     for with_it, without in zip(life(4), life(1)):
         assert list(map(str, with_it)) == list(map(str, without))
-
-
-@pytest.mark.parametrize(
-    ("most", "error", "wanted"),
-    [
-        *((most, ValueError, "a whole number (int) of at least 1") for most in (0, -1)),
-        *((most, TypeError, "a whole number (int)") for most in (1.5, True, "4")),
-    ],
-)
-def test_a_prefetch_that_is_none_is_refused(queue, most, error, wanted):
-    with pytest.raises(error, match=f"prefetch must be {re.escape(wanted)}.*, got {most!r}$"):
-        queue.consume(nothing, prefetch=most)
 
 
 def test_the_pace_starts_and_ends_alone():

@@ -119,15 +119,6 @@ def test_an_offer_with_a_priority_in_a_callers_transaction_is_part_of_it(sqlite)
         sqlite.clock.advance(-1)
 
 
-@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 1.5, True, None, "1"])
-def test_a_priority_that_is_none_is_refused(queue, world, priority):
-    with pytest.raises((TypeError, ValueError), match="priority"):
-        queue.offer_or_update("a", 1, world.now, priority=priority)
-    with pytest.raises((TypeError, ValueError), match="priority"):
-        queue.offer_batch([ScheduledMessage("a", 1, world.now, priority=priority)])
-    assert queue.stats().ready == 0
-
-
 @pytest.mark.parametrize("priority", [2**31 - 1, -(2**31)])
 def test_the_greatest_priorities_are_stored(queue, world, priority):
     queue.offer_or_update("a", 1, world.now, priority=priority)

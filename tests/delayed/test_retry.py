@@ -98,33 +98,6 @@ def test_the_defaults():
     assert NO_RETRIES.max_retries == 0
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"backoff": 0.5},
-        {"max_retries": -1},
-        {"max_retries": 1.5},
-        {"total_timeout": -1},
-        {"try_timeout": 0},
-        {"try_timeout": float("inf")},
-    ],
-)
-def test_a_retry_setting_that_is_none_is_refused_by_name_and_value(setting):
-    ((name, value),) = setting.items()
-    wrong_kind = name in ("backoff", "max_retries") and isinstance(value, float)
-    with pytest.raises(TypeError if wrong_kind else ValueError, match=f"{name} must.*{value}"):
-        RetryConfig(**setting)
-
-
-@pytest.mark.parametrize(
-    "setting", [{"acquire_timeout": 0}, {"acquire_timeout": -1}, {"poll_period": 0}, {"poll_period": float("nan")}]
-)
-def test_a_time_setting_that_is_none_is_refused_by_name_and_value(setting):
-    ((name, value),) = setting.items()
-    with pytest.raises(ValueError, match=f"{name} must.*{value}"):
-        TimeConfig(**setting)
-
-
 def test_a_busy_or_locked_sqlite_file_passes_and_a_missing_table_does_not(tmp_path):
     from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 

@@ -106,13 +106,6 @@ def test_a_large_mixed_batch_does_as_if_offered_one_by_one(world, seed):
     assert dict(zip(taken.message_id, taken.payload)) == {key: new[0] for key, new in model.items()}
 
 
-def test_messages_of_one_due_time_come_in_the_order_offered_however_large_the_batch(world):
-    queue, keys = world.open(), [f"{n}" for n in range(2200)]
-    random.Random(1).shuffle(keys)
-    queue.offer_batch([ScheduledMessage(key, 0, world.now) for key in keys])
-    assert queue.try_poll_many(3000).message_id == keys
-
-
 # --- years
 
 

@@ -38,12 +38,6 @@ def test_items_that_the_codec_cannot_encode_are_turned_into_something_it_can(que
     assert envelope.message_id.startswith("rows/")
 
 
-@pytest.mark.parametrize("delay", [-1, float("nan")])
-def test_a_delay_that_is_none_is_refused(queue, delay):
-    with pytest.raises(ValueError, match="delay"):
-        to_delayed_queue(queue, delay=delay)
-
-
 def test_what_a_batch_queue_gives_up_on_is_delivered_again_later(queue, world):
     from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryStopped, Undelivered
 from drainq.export import KafkaExporter
@@ -179,24 +178,6 @@ def test_what_finds_no_room_after_the_cancel_is_reported_as_not_sent():
     reported = dict(sink.send([("id-1", None, b"0"), ("id-2", None, b"1")]))
     assert [(type(reported[place]), reported[place].unknown) for place in (0, 1)] == [(Undelivered, False)] * 2
     sink.close()
-
-
-@pytest.mark.system
-def test_a_full_queue_makes_producers_wait_while_the_broker_is_down(cluster):
-    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=64, max_batch=16)
-    with BatchQueue("small", config) as queue:
-        exporter = exporter_to(cluster, queue=queue, retry_for=60.0, value=str)
-        exporter([0])
-        cluster.down()
-        producing = threading.Thread(target=exporter.produce_many, args=(range(1, 1_000),))
-        producing.start()
-        cluster.up()
-        producing.join(60)
-        assert exporter.flush(60)
-        assert_books(exporter, 1_000, sent=1_000)
-        assert exporter.close()
-    arrived = values(cluster.messages("t", 1_000))  # the mock keeps what is sent again, which a broker would not
-    assert list(dict.fromkeys(arrived)) == list(range(1_000))
 
 
 @pytest.mark.system

@@ -167,17 +167,6 @@ def test_what_otlp_cannot_express_is_refused_alone(server):
     assert_books(exporter, 4, sent=2, refused=2)
 
 
-def test_a_dead_peer_is_waited_for_and_then_its_points_are_lost():
-    with OtlpServer() as gone:
-        pass
-    exporter = exporter_to(gone, retry_for=0.3)
-    with pytest.raises(Exception, match="UNAVAILABLE"):
-        exporter(points(50))
-    assert_books(exporter, 50, lost=50)
-    assert exporter.stats().retried >= 50
-    assert not exporter.close()
-
-
 def test_a_peer_that_comes_back_gets_everything():
     with OtlpServer() as server:
         exporter = exporter_to(server)
@@ -199,24 +188,6 @@ def test_a_peer_that_does_not_answer_is_given_up_by_its_timeout_and_asked_again(
     release.set()
     assert len(server.calls) >= 2  # on a busy machine an answer in time may come too late
     assert_books(exporter, 10, sent=10)  # the first call may have arrived, too: at least once
-
-
-def test_a_peer_that_does_not_answer_cannot_hold_up_close_and_its_call_is_cancelled(server):
-    release, cancelled = threading.Event(), threading.Event()
-
-    def answer(request, context):
-        if not context.add_callback(cancelled.set):  # on a busy machine the call may be over by now
-            cancelled.set()
-        return held(release)(request, context)
-
-    server.script.extend([answer] * 10)
-    exporter = exporter_to(server, timeout=300.0)
-    exporter.produce_many(points(10))
-    server.wait_for_calls(1)
-    assert not exporter.close(0.4)
-    assert cancelled.wait(20)  # by far earlier than the peer would have answered
-    release.set()
-    assert_books(exporter, 10, lost=10)
 
 
 def test_what_a_dead_peer_does_not_get_goes_to_the_delayed_queue_and_arrives_later():
@@ -253,22 +224,6 @@ def until_sent(exporter):
             return
         threading.Event().wait(0.01)
     pytest.fail(f"not sent: {exporter.stats()}")
-
-
-def test_a_full_queue_makes_producers_wait_while_the_peer_is_down():
-    with OtlpServer() as server:
-        pass
-    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=64, max_batch=16)
-    with BatchQueue("small", config) as queue:
-        exporter = exporter_to(server, queue=queue)
-        producing = threading.Thread(target=exporter.produce_many, args=(points(1_000),))
-        producing.start()
-        with OtlpServer(port=server.port) as again:
-            producing.join(60)
-            assert exporter.flush(60)
-            assert again.values() == list(range(1_000))
-            assert_books(exporter, 1_000, sent=1_000)
-            assert exporter.close()
 
 
 def test_an_exporter_on_a_shared_queue_leaves_other_types_alone(server):

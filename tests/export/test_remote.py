@@ -217,16 +217,6 @@ def test_close_of_a_server_returns_by_its_deadline(server, gathered):
     client.close(0.2)
 
 
-def test_a_dead_server_is_waited_for_and_then_its_items_are_lost():
-    with RemoteServer(address=LOCAL, handler=print) as gone:
-        pass
-    client = client_to(gone, retry_for=0.3)
-    with pytest.raises(Exception, match=gone.address):
-        client(list(range(50)))
-    assert_books(client, 50, lost=50)
-    assert not client.close()
-
-
 def test_a_server_that_does_not_answer_is_asked_again_on_a_new_stream_and_handles_once(server, gathered):
     gathered.gate.clear()
     client = client_to(server, timeout=0.2)
@@ -239,16 +229,6 @@ def test_a_server_that_does_not_answer_is_asked_again_on_a_new_stream_and_handle
     assert client.flush(60)
     assert gathered.items == list(range(10))
     assert_books(client, 10, sent=10)
-
-
-def test_a_server_that_does_not_answer_cannot_hold_up_close(server, gathered):
-    gathered.gate.clear()
-    client = client_to(server)
-    client.produce_many(range(10))
-    gathered.wait_until_entered(1)
-    assert not client.close(0.4)
-    gathered.gate.set()
-    assert_books(client, 10, lost=10)
 
 
 def test_what_a_dead_server_does_not_get_goes_to_the_delayed_queue_and_arrives_later(gathered):

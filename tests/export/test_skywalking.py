@@ -151,25 +151,6 @@ def test_a_stream_that_fails_is_sent_again_as_a_whole():
         assert_books(exporter, 1_000, sent=1_000)
 
 
-def test_a_dead_server_is_waited_for_and_then_its_points_are_lost():
-    with Server() as server:
-        pass
-    exporter = exporter_to(server, retry_for=0.3)
-    with pytest.raises(Exception, match="UNAVAILABLE"):
-        exporter([point("m", 1)])
-    assert_books(exporter, 1, lost=1)
-
-
-def test_a_server_that_does_not_answer_cannot_hold_up_close():
-    with Server() as server:
-        server.gate.clear()
-        exporter = exporter_to(server, timeout=300.0)
-        exporter.produce_many([point("m", n) for n in range(10)])
-        assert not exporter.close(0.4)
-        assert_books(exporter, 10, lost=10)
-        server.gate.set()
-
-
 def test_another_versions_messages_are_filled_by_their_field_names():
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

@@ -77,20 +77,6 @@ def expected(server: Server, tmp_path: Path) -> dict:
     return contents(f"sqlite:///{tmp_path}/oracle/metrics.db", sources=False)
 
 
-def test_lines_are_counted_as_they_come_and_a_half_line_waits_for_its_end(following, server, tmp_path):
-    server.write(20)
-    following(
-        server.log,
-        lambda: server.write(10),
-        lambda: server.write(1, whole=False),
-        lambda: None,
-        server.end_line,
-        lambda: server.write(5),
-    )
-    assert contents(following.url, sources=False) == expected(server, tmp_path)
-    assert (following.requests(), following.said) == (36, [])
-
-
 @pytest.mark.system
 def test_ctrl_c_right_after_a_commit_comes_when_the_round_is_counted(following, server, monkeypatch, ctrl_c):
     keep = Memory.keep
@@ -131,15 +117,6 @@ def test_a_log_that_was_rotated_before_the_file_was_followed_is_not_counted(foll
     assert (following(server.log).outcome.lines, following.said) == (2, [])
 
 
-def test_a_half_line_is_not_lost_between_two_commands(following, server):
-    server.write(3)
-    server.write(1, whole=False)
-    assert following(server.log).outcome.lines == 3
-    server.end_line()
-    assert following(server.log).outcome.lines == 1
-    assert following.requests() == 4
-
-
 def test_a_rotation_while_lines_are_written_loses_none_and_counts_none_twice(following, server, tmp_path):
     server.write(20)
     found = following(
@@ -174,17 +151,6 @@ def test_the_line_numbers_of_bad_lines_go_on(following, server):
     assert following.ask("SELECT source, line_number FROM bad_lines ORDER BY line_number") == [
         (str(server.log), 5), (str(server.log), 8), (str(server.log), 9),
     ]  # fmt: skip
-
-
-def test_a_rotated_log_without_a_last_line_end_is_counted_to_its_end(following, server):
-    server.write(3)
-    following(
-        server.log,
-        lambda: (server.write(1, last_end=False), server.rotate(), server.reopen(), server.write(2)),
-        following.later,
-        following.later,
-    )
-    assert following.requests() == 6
 
 
 def test_rotations_while_nobody_followed_are_caught_up_with(following, server, tmp_path):

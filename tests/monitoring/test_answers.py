@@ -98,27 +98,6 @@ def test_any_name_comes_back_as_it_was(server, accept, name):
     assert sample(samples(server.url, accept), "drainq_set_size", queue=name) == 3
 
 
-def test_the_third_of_a_name_gets_the_next_free_number(server):
-    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)
-
-    def names() -> list[str]:
-        found = samples(server.url)
-        all_names = (dict(labels)["queue"] for name, labels in found if name == "drainq_batch_queued")
-        return sorted(name for name in all_names if name.startswith("one-name"))  # other tests left queues
-
-    queues = [BatchQueue("one-name", config) for _ in range(3)]
-    assert names() == ["one-name", "one-name-2", "one-name-3"]
-    queues[1].shutdown()
-    queues.append(BatchQueue("other", config))
-    queues.append(BatchQueue("one-name", config))
-    assert names() in (
-        ["one-name", "one-name-2", "one-name-3"],
-        ["one-name", "one-name-2", "one-name-3", "one-name-4"],
-    )
-    for queue in queues:
-        queue.shutdown()
-
-
 def test_the_samples_of_a_family_and_all_of_them():
     queue = MultiQueue()
     queue.add_sub_queue("a").put_many(list("xyz"))

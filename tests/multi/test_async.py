@@ -140,38 +140,6 @@ def test_get_async_raises_after_shutdown(queue):
     asyncio.run(main())
 
 
-def test_a_get_cancelled_after_its_wake_up_leaves_the_item_and_wakes_the_next(queue):
-    async def main():
-        first, second = (asyncio.create_task(queue.get_async()) for _ in range(2))
-        await asleep(queue, getters=2)
-        sub.put("item")  # wakes the first, which has not run yet
-        first.cancel()
-        assert await second == "item"
-        assert first.cancelled()
-        assert queue.stats().blocked_getters == 0
-
-    sub = queue.add_sub_queue("a")
-    asyncio.run(main())
-    totals_add_up(queue)
-
-
-def test_a_put_cancelled_after_its_wake_up_puts_nothing_and_wakes_the_next(queue):
-    async def main():
-        first, second = (asyncio.create_task(sub.put_async(item)) for item in (1, 2))
-        await asleep(queue, putters=2)
-        assert queue.get() == 0
-        first.cancel()
-        await second
-        assert first.cancelled()
-
-    sub = queue.add_sub_queue("a", capacity=1)
-    sub.put(0)
-    asyncio.run(main())
-    assert drain(queue) == [2]
-    assert sub.stats().rejected == 1
-    totals_add_up(queue)
-
-
 def test_a_wake_up_of_a_cancelled_task_goes_to_a_thread(queue):
     async def main():
         task = asyncio.create_task(queue.get_async())
@@ -184,15 +152,6 @@ def test_a_wake_up_of_a_cancelled_task_goes_to_a_thread(queue):
 
     sub = queue.add_sub_queue("a")
     assert asyncio.run(main()) == "item"
-
-
-def test_wait_for_limits_the_wait(queue):
-    async def main():
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(queue.get_async(), 0.01)
-        assert queue.stats().blocked_getters == 0
-
-    asyncio.run(main())
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,8 +1,6 @@
 """A wake-up given to an event loop that does not run goes to a thread that waits, in bounded time."""
 
 import asyncio
-import sys
-import threading
 from contextlib import contextmanager
 
 import pytest
@@ -46,59 +44,6 @@ def test_a_thread_gets_the_item_that_a_stopped_loop_was_woken_for(queue, stopped
     sub.put("x")
     assert thread.result(PATIENCE) == "x"
     assert queue.stats().blocked_getters == 1
-
-
-def test_a_thread_gets_the_item_of_a_loop_that_is_closed_after_the_put(queue, stopped):
-    sub = queue.add_sub_queue("a")
-    thread = in_thread(queue.get)
-    eventually(blocked_getters(queue, 2))
-    sub.put("x")
-    stopped.close()
-    assert thread.result(PATIENCE) == "x"
-
-
-class TakesAtOnce(asyncio.SelectorEventLoop):
-    """A loop that takes the item for which its task is woken first, as soon as it is told."""
-
-    def __init__(self, queue):
-        super().__init__()
-        self.queue, self.taken = queue, []
-
-    def call_soon_threadsafe(self, callback, *args, context=None):
-        handle = super().call_soon_threadsafe(callback, *args, context=context)
-        if not self.taken:
-            self.taken.append(self.queue.get_nowait())
-        return handle
-
-
-def test_a_thread_that_passes_a_wake_up_on_and_finds_nothing_waits_on(queue):
-    sub, leave, interval = queue.add_sub_queue("a"), threading.Event(), sys.getswitchinterval()
-
-    async def busy():
-        task = asyncio.create_task(queue.get_async())
-        while not blocked_getters(queue, 1)():
-            await asyncio.sleep(0)
-        assert leave.wait(PATIENCE)
-        return await task
-
-    has_item = in_thread(asyncio.run, busy())
-    eventually(blocked_getters(queue, 1))
-    with task_of(TakesAtOnce(queue), queue) as loop:
-        thread = in_thread(queue.get)
-        eventually(blocked_getters(queue, 3))
-        sys.setswitchinterval(1000.0)  # what the thread does before it sleeps again comes in one piece
-        try:
-            sub.put("x")
-            eventually(lambda: loop.taken)
-        finally:
-            sys.setswitchinterval(interval)
-        assert not thread.done() and loop.taken == ["x"]
-        sub.put("y")
-        assert thread.result(PATIENCE) == "y"
-    leave.set()
-    sub.put("z")
-    assert has_item.result(PATIENCE) == "z"
-    totals_add_up(queue)
 
 
 def test_a_stopped_loop_that_runs_again_finds_what_came_meanwhile(queue, stopped):
@@ -148,23 +93,6 @@ def test_a_thread_puts_into_the_room_that_a_busy_loop_was_woken_for(queue):
     totals_add_up(queue)
 
 
-def test_each_of_many_stalled_wake_ups_goes_on(queue):
-    sub = queue.add_sub_queue("a")
-
-    async def busy():
-        tasks = [asyncio.create_task(queue.get_async()) for _ in range(3)]
-        while not blocked_getters(queue, 3)():
-            await asyncio.sleep(0)
-        threads = [in_thread(queue.get) for _ in range(3)]
-        eventually(blocked_getters(queue, 6))
-        sub.put_many([1, 2, 3])
-        got = [thread.result(PATIENCE) for thread in threads]
-        sub.put_many([4, 5, 6])
-        return sorted(got), sorted(await asyncio.gather(*tasks))
-
-    assert asyncio.run(busy()) == ([1, 2, 3], [4, 5, 6])
-
-
 class Fails(asyncio.SelectorEventLoop):
     """A loop whose ``call_soon_threadsafe`` raises once, if told so."""
 
@@ -192,13 +120,3 @@ def asleep(queue, count):
     thread = in_thread(lambda: loop.run_until_complete(get()))
     eventually(blocked_getters(queue, count))
     return loop, thread
-
-
-def test_a_task_whose_loop_could_not_be_told_leaves_the_item_to_the_next(queue):
-    sub = queue.add_sub_queue("a")
-    loop, thread = asleep(queue, 2)
-    loop.error = RuntimeError("not now")
-    sub.put("x")
-    assert thread.result(PATIENCE) == ["x"]
-    loop.close()
-    totals_add_up(queue)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sqlite3
 import threading
 from pathlib import Path
 
@@ -153,28 +150,6 @@ def test_poison_rows_are_parked_in_a_delayed_queue_once_however_often_the_task_r
     assert parked[0]["error"].startswith("ValueError: poison ")
 
 
-def test_a_failed_task_runs_again_and_its_rows_may_be_written_twice_but_none_is_missing(numbers, tmp_path):
-    mark = tmp_path / "failed"
-    folder = tmp_path / "rows"
-    folder.mkdir()
-
-    class Once(Files):
-        def __init__(self, info):
-            super().__init__(folder, info)
-            self.info = info
-
-        def write(self, batch):
-            super().write(batch)
-            if self.info.partition == 2 and self.info.attempt == 0:
-                mark.touch()
-                raise RuntimeError("the first attempt")
-
-    report = sink(numbers, Once, retries=0, max_batch_rows=100)
-    assert mark.exists()
-    assert report.rows == ROWS
-    assert sorted(set(written(folder))) == list(range(ROWS))
-
-
 def test_a_call_has_one_write_id_in_all_its_tasks_and_attempts_and_the_next_call_another(numbers, tmp_path):
     class Named:
         def __init__(self, info):
@@ -194,32 +169,6 @@ def test_a_call_has_one_write_id_in_all_its_tasks_and_attempts_and_the_next_call
     assert list(seen.values()) == [{(0, 0), (1, 0), (2, 0), (2, 1), (3, 0)}] * 2
 
 
-@pytest.mark.system
-def test_a_killed_worker_loses_nothing(numbers, tmp_path):
-    mark, url = tmp_path / "killed", tmp_path / "rows.db"
-    with sqlite3.connect(url) as connection:
-        connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
-
-    class Table:
-        def __init__(self, info):
-            self.connection, self.info = sqlite3.connect(url, timeout=60), info
-
-        def write(self, batch):
-            with self.connection:
-                self.connection.executemany("INSERT OR REPLACE INTO t VALUES (?)", [(n,) for n, _ in batch])
-            if self.info.partition == 1 and self.info.attempt == 0:
-                mark.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        def close(self):
-            self.connection.close()
-
-    report = sink(numbers, Table, threads=2)
-    assert mark.exists() and report.rows == ROWS
-    with sqlite3.connect(url) as connection:
-        assert connection.execute("SELECT count(*), sum(n) FROM t").fetchone() == (ROWS, sum(range(ROWS)))
-
-
 class Broken:
     def write(self, batch):
         return len(batch) / 0
@@ -231,22 +180,6 @@ def test_the_drivers_error_shows_the_writers_exception_and_its_line(numbers):
     said = str(raised.value)
     assert "ZeroDivisionError" in said and "tried 2 times" in said
     assert "test_sink.py" in said
-
-
-def test_a_failure_closes_the_writers_of_its_task(numbers, tmp_path):
-    class Closing:
-        def __init__(self, info):
-            self.info = info
-
-        def write(self, batch):
-            raise ValueError("no")
-
-        def close(self):
-            (tmp_path / f"{self.info.partition}-{self.info.attempt}").touch()
-
-    with pytest.raises(Exception, match="ValueError: no"):
-        sink(numbers.coalesce(1), Closing, threads=1, retries=0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "0-1", "0-2", "0-3"]
 
 
 def test_an_empty_frame_makes_no_writer(spark, tmp_path):

@@ -170,22 +170,3 @@ def test_ticks_that_another_implementation_made_are_taken_over(queue, clock):
     assert queue.cron.install_tick("h", "p", [CronMessage("ours", after(10))]) == 0
     clock.advance(10)
     assert drain(queue) == ["there before"]
-
-
-@pytest.mark.parametrize(
-    ("config", "prefix", "names"),
-    [
-        ("h", "", "key_prefix"),
-        ("h", "  ", "key_prefix"),
-        ("", "p", "config_hash"),
-        ("h", "p\0", "key_prefix"),
-        ("h", "p" * 180, "200"),
-    ],
-)
-def test_a_name_that_cannot_be_is_refused(queue, config, prefix, names):
-    with pytest.raises(ValueError, match=names):
-        queue.cron.install_tick(config, prefix, [])
-    with pytest.raises(ValueError, match=names):
-        queue.cron.uninstall_tick(config, prefix)
-    with pytest.raises(ValueError, match=names):
-        queue.cron.install(config, prefix, 1, lambda now: [])

@@ -7,7 +7,6 @@ from datetime import datetime, time, timedelta
 import pytest
 
 from drainq.delayed import CronDailySchedule, DelayedQueue
-from drainq.testing import ManualClock
 from tests.delayed.cron.ticks import START, UTC, drain
 
 
@@ -36,39 +35,6 @@ def test_a_daily_schedule_plans_its_window(queue):
         "20250102-12",
         "20250103-06",
     ]
-
-
-@pytest.mark.parametrize(
-    ("zone", "expression", "hour", "start", "delivered"),
-    [
-        ("America/New_York", "30 2 * * *", "02:30", "2025-03-08T12:00:00-05:00", {9: "03", 10: "02"}),
-        ("America/New_York", "30 1 * * *", "01:30", "2025-11-01T12:00:00-04:00", {2: "01", 3: "01"}),
-        ("Europe/Bucharest", "30 3 * * *", "03:30", "2025-03-29T12:00:00+02:00", {30: "04", 31: "03"}),
-        ("Europe/Bucharest", "45 3 * * *", "03:45", "2025-10-25T12:00:00+03:00", {26: "03", 27: "03"}),
-        ("Australia/Lord_Howe", "15 2 * * *", "02:15", "2025-10-04T12:00:00+10:30", {5: "02", 6: "02"}),
-        ("Australia/Lord_Howe", "45 1 * * *", "01:45", "2025-04-05T12:00:00+11:00", {6: "01", 7: "01"}),
-    ],
-)
-@pytest.mark.parametrize("kind", ["cron", "daily"])
-def test_a_time_of_the_day_is_delivered_once_on_the_days_the_clock_changes(
-    open_queue, zone, expression, hour, start, delivered, kind
-):
-    """A scheduler that looks every ten minutes and a consumer that follows it at once, for two days."""
-    clock = ManualClock(datetime.fromisoformat(start))
-    queue = open_queue(clock=clock)
-    local = CronDailySchedule(zone, [time.fromisoformat(hour)], 0, 600)
-    if kind == "cron":
-        handle = queue.cron.install_cron("p", expression, lambda at: at.isoformat(), tz=zone)
-    else:
-        handle = queue.cron.install_daily_schedule("p", local, lambda at: at.isoformat())
-    taken = []
-    for _ in range(6 * 42):
-        clock.advance(600)
-        handle.look()
-        taken += [datetime.fromisoformat(payload).astimezone(local.zone) for payload in drain(queue)]
-    handle.close()
-    assert {at.day: f"{at:%H}" for at in taken} == delivered
-    assert len(taken) == 2
 
 
 @pytest.mark.parametrize(
@@ -114,25 +80,6 @@ def test_at_most_a_thousand_ticks_are_made_up_for(open_queue, clock):
     ticks = drain(queue)
     assert len(ticks) == 1001, "one was planned before"
     assert ticks[-1] == clock.now() // 60 * 60
-
-
-@pytest.mark.parametrize(
-    "install",
-    [
-        lambda cron: cron.install("h", "p", 0, lambda now: []),
-        lambda cron: cron.install("h", "p", timedelta(seconds=-1), lambda now: []),
-        lambda cron: cron.install_periodic_tick("p", 0, lambda at: 1),
-        lambda cron: cron.install_periodic_tick("p", timedelta(microseconds=10), lambda at: 1),
-        lambda cron: cron.install_periodic_tick(" ", 60, lambda at: 1),
-        lambda cron: cron.install_periodic_tick("p", 60, lambda at: 1, catch_up="some"),
-        lambda cron: cron.install_cron("p", "* * * *", lambda at: 1),
-        lambda cron: cron.install_cron("p", "* * * * *", lambda at: 1, tz="Mars/Olympus"),
-    ],
-)
-def test_a_bad_schedule_is_refused_where_it_is_installed(queue, install):
-    with pytest.raises(ValueError):
-        install(queue.cron)
-    assert queue.stats().scheduled == 0
 
 
 def test_what_is_no_schedule_and_no_message_is_refused(queue):

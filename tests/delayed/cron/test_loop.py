@@ -71,21 +71,6 @@ def test_closing_keeps_what_is_planned_and_plans_no_more(queue, clock):
     assert drain(queue) == ["x"]
 
 
-def test_a_generator_may_close_its_own_schedule(queue):
-    handles: list = []
-    closed = threading.Event()
-
-    def generate(now: datetime) -> list[CronMessage]:
-        if handles:
-            assert handles[0].close() is False, "the loop that closes cannot have ended yet"
-            closed.set()
-        return []
-
-    handles.append(queue.cron.install("h", "p", 0.001, generate))
-    assert closed.wait(10)
-    assert handles[0].close()
-
-
 def test_closing_waits_for_a_look_and_says_if_it_did_not_end(queue):
     running, go_on = threading.Event(), threading.Event()
 
