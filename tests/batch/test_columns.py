@@ -65,23 +65,6 @@ def test_an_item_larger_than_the_capacity_goes_through_alone(make_queue):
     assert queue.produce(batch_of(1))
 
 
-def test_failed_unrouted_and_abandoned_are_in_rows_too(make_queue):
-    queue = make_queue(len_of=len, on_error=lambda batch, error: None)
-    gate = Gate(is_open=False)
-    queue.add_handler(list, lambda batch: 1 / 0)
-    queue.add_handler(pa.RecordBatch, gate)
-    queue.produce_many([[1, 2, 3], (1, 2), [4]])
-    assert queue.flush(PATIENCE)
-    queue.produce(batch_of(1, 2, 3, 4, 5))
-    gate.wait_entered()
-    queue.produce(batch_of(1, 2))
-    assert queue.shutdown(0.01) is False
-    stats = queue.stats()
-    assert (stats.failed, stats.unrouted, stats.abandoned, stats.accepted) == (4, 2, 7, 13)
-    accounts(stats)
-    gate.open()
-
-
 def test_an_items_rows_are_counted_once_however_often_len_of_changes_its_mind(make_queue):
     answers = [2**31 - 1, 0, 5, 2]
     queue = make_queue(len_of=lambda item: answers[item], buffer_size=10, strategy=BufferStrategy.IF_POSSIBLE)

@@ -121,13 +121,6 @@ def test_a_queue_that_was_shut_down_by_hand_can_be_forgotten_by_its_name():
         BatchQueueManager.shutdown("a", PATIENCE)
 
 
-def test_a_queue_shut_down_by_hand_is_forgotten():
-    queue = BatchQueueManager.create("a", config())
-    assert queue.shutdown(PATIENCE)
-    assert BatchQueueManager.names() == []
-    assert BatchQueueManager.get_or_create("a", config()) is not queue
-
-
 def test_shutdown_all_drains_every_queue():
     gates = [Gate() for _ in range(3)]
     queues = [BatchQueueManager.create(f"q{n}", config(consumer=gate)) for n, gate in enumerate(gates)]

@@ -170,35 +170,6 @@ def test_a_late_handler_gets_what_comes_after(make_queue):
     assert gate.items == ["late"]
 
 
-def test_a_second_handler_replaces_the_first(make_queue):
-    queue, first, second = make_queue(), Gate(), Gate()
-    queue.add_handler(int, first)
-    queue.produce(1)
-    assert queue.flush(PATIENCE)
-    queue.add_handler(int, second)
-    queue.produce(2)
-    assert queue.flush(PATIENCE)
-    assert (first.items, second.items) == ([1], [2])
-
-
-def test_removing_a_handler_lets_what_is_queued_be_handled_first(make_queue):
-    queue, gate = make_queue(), Gate(is_open=False)
-    queue.add_handler(int, gate)
-    queue.produce(0)
-    gate.wait_entered()
-    queue.produce_many(range(1, 50))
-    opener = threading.Timer(0, gate.open)
-    opener.start()
-    assert queue.remove_handler(int) is True
-    opener.join()
-    assert gate.items == list(range(50))
-    assert queue.remove_handler(int) is False
-    assert queue.remove_handler(bytes) is False
-    queue.produce(51)
-    assert queue.flush(PATIENCE)
-    assert queue.stats().unrouted == 1
-
-
 def test_an_object_with_consume_is_a_handler_and_hears_of_idle_passes(make_queue):
     class Worker:
         def __init__(self):

@@ -1,9 +1,6 @@
 """Shared schedulers: several queues on the threads of one pool."""
 
 import gc
-import subprocess
-import sys
-import textwrap
 import threading
 from queue import SimpleQueue
 
@@ -137,23 +134,6 @@ def test_a_handler_that_hangs_at_shutdown_is_left_behind_and_the_pool_goes_on(po
     accounts(hanging.stats())
 
 
-def test_idle_handlers_on_a_scheduler_hear_of_it(pool):
-    class Worker:
-        def __init__(self):
-            self.idle = threading.Semaphore(0)
-
-        def consume(self, batch):
-            pass
-
-        def on_idle(self):
-            self.idle.release()
-
-    worker = Worker()
-    with BatchQueue("idle", on(pool, consumer=worker, max_idle=0.002)):
-        for _ in range(5):
-            assert worker.idle.acquire(timeout=PATIENCE)
-
-
 def test_an_item_makes_the_idle_calls_on_a_scheduler_frequent_again(pool):
     """Another queue beats the time on the same thread: its calls come every 10 ms, those after an item after 1 ms."""
     heard = SimpleQueue()
@@ -189,28 +169,6 @@ def test_items_without_weight_are_not_handled_before_their_call_is_over(pool):
     assert queue.flush(0) is False
     assert queue.shutdown(0) is False
     gate.open()
-
-
-@pytest.mark.system
-def test_a_scheduler_works_in_a_forked_child_and_at_exit():
-    code = """
-        import os
-        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-        config = BatchQueueConfig(shared_scheduler=("io", ThreadPolicy.fixed(2)),
-                                  consumer=lambda batch: os.write(1, b"%d\\n" * len(batch) % tuple(batch)))
-        queue = BatchQueue("fork", config)
-        queue.produce(1)
-        assert queue.flush(30)
-        child = os.fork()
-        queue.produce(2 if child else 3)
-        if child:
-            _, status = os.waitpid(child, 0)
-            assert status == 0
-    """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
-    )
-    assert (done.returncode, sorted(done.stdout.split())) == (0, ["1", "2", "3"]), done.stderr
 
 
 def test_threads_that_could_not_be_started_are_left_to_the_next_queue(pool, monkeypatch):

@@ -15,11 +15,6 @@ def queue():
     return MultiQueue()
 
 
-def test_a_sub_queue_is_first_in_first_out(queue):
-    queue.add_sub_queue("a").put_many(range(5))
-    assert drain(queue) == [0, 1, 2, 3, 4]
-
-
 def test_none_is_an_item(queue):
     sub = queue.add_sub_queue(None)
     sub.put(None)
@@ -41,12 +36,6 @@ def test_nothing_to_take_raises_empty(queue, call):
 def test_no_patience_raises_empty_at_once(queue, call, arguments):
     with pytest.raises(std.Empty):
         getattr(queue, call)(**arguments)
-
-
-def test_without_sub_queues_there_is_nothing(queue):
-    assert queue.qsize() == 0
-    assert queue.empty()
-    assert queue.get_many(5, timeout=0) == []
 
 
 @pytest.mark.parametrize("call", ["get", "get_item"])
@@ -135,14 +124,6 @@ def test_get_item_tells_the_key(queue):
     assert queue.get_item(block=False) == ("a", "x")
 
 
-def test_peek_takes_nothing_and_moves_no_turn(queue):
-    for key in "ab":
-        queue.add_sub_queue(key).put_many([f"{key}0", f"{key}1"])
-    assert queue.get() == "a0"
-    assert [queue.peek() for _ in range(3)] == ["b0", "b0", "b0"]
-    assert drain(queue) == ["b0", "a1", "b1"]
-
-
 def test_a_higher_priority_arrival_between_peek_and_get_wins(queue):
     queue.add_sub_queue("low", 1).put("low")
     high = queue.add_sub_queue("high", 0)
@@ -156,20 +137,6 @@ def test_get_many_of_nothing_is_empty_and_changes_nothing(queue, n):
     queue.add_sub_queue("a").put(1)
     assert queue.get_many(n) == []
     assert queue.qsize() == 1
-
-
-def test_get_many_empties_all_enabled_sub_queues_in_order(queue):
-    for key, priority in [("low", 2), ("a", 1), ("b", 1), ("off", 0)]:
-        queue.add_sub_queue(key, priority).put_many([f"{key}{index}" for index in range(2)])
-    queue["off"].disable()
-    assert queue.get_many(100) == ["a0", "b0", "a1", "b1", "low0", "low1"]
-    assert queue["off"].qsize() == 2
-
-
-def test_get_many_takes_at_most_n(queue):
-    queue.add_sub_queue("a").put_many(range(10))
-    assert queue.get_many(4) == [0, 1, 2, 3]
-    assert queue.qsize() == 6
 
 
 def test_get_many_waits_for_the_first_item_only(queue):

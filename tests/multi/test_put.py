@@ -67,33 +67,11 @@ def test_a_timed_put_succeeds_when_room_appears(queue, full):
     assert list(full) == [1, 2]
 
 
-def test_room_plus_size_is_the_capacity_at_all_times(queue):
-    sub = queue.add_sub_queue("a", capacity=3)
-    for size in range(4):
-        assert (sub.qsize(), sub.remaining_capacity(), sub.full()) == (size, 3 - size, size == 3)
-        if size < 3:
-            sub.put(size)
-
-
-def test_put_many_keeps_order_and_counts(queue):
-    sub = queue.add_sub_queue("a")
-    assert sub.put_many([]) == 0
-    assert sub.put_many(iter("xyz")) == 3
-    assert list(sub) == ["x", "y", "z"]
-
-
 def test_put_many_of_a_snapshot_of_itself_doubles_it(queue):
     sub = queue.add_sub_queue("a")
     sub.put_many([1, 2])
     assert sub.put_many(sub) == 2
     assert list(sub) == [1, 2, 1, 2]
-
-
-def test_put_many_without_blocking_puts_what_fits_and_rejects_the_rest(queue):
-    sub = queue.add_sub_queue("a", capacity=3)
-    assert sub.put_many(range(5), block=False) == 3
-    assert list(sub) == [0, 1, 2]
-    assert sub.stats().rejected == 2
 
 
 def test_put_many_returns_the_prefix_when_time_runs_out(queue):
@@ -137,16 +115,6 @@ def test_lifting_the_capacity_wakes_putters(full):
     full.capacity = None
     put.result(PATIENCE)
     assert full.remaining_capacity() is None
-
-
-def test_lowering_the_capacity_keeps_what_is_there(queue, full):
-    full.capacity = 1
-    assert (full.qsize(), full.remaining_capacity(), full.full()) == (2, 0, True)
-    queue.get()
-    assert full.full()
-    queue.get()
-    full.put(5)
-    assert list(full) == [5]
 
 
 def test_putters_are_served_in_order_of_arrival(queue):

@@ -29,13 +29,6 @@ def test_the_total_drops_and_the_leftovers_stay_readable(queue):
     totals_add_up(queue)
 
 
-def test_removing_a_disabled_one_leaves_the_total_and_returns_the_same_object(queue):
-    sub = queue["a"]
-    sub.disable()
-    assert queue.remove_sub_queue("a") is sub
-    assert queue.qsize() == 3
-
-
 def test_a_removed_key_can_be_added_again_and_starts_empty(queue):
     old = queue.remove_sub_queue("a")
     new = queue.add_sub_queue("a")

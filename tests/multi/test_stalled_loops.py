@@ -91,32 +91,3 @@ def test_a_thread_puts_into_the_room_that_a_busy_loop_was_woken_for(queue):
     asyncio.run(busy())
     assert drain(queue) == ["task's"]
     totals_add_up(queue)
-
-
-class Fails(asyncio.SelectorEventLoop):
-    """A loop whose ``call_soon_threadsafe`` raises once, if told so."""
-
-    error = None
-
-    def call_soon_threadsafe(self, callback, *args, context=None):
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
-        return super().call_soon_threadsafe(callback, *args, context=context)
-
-
-def asleep(queue, count):
-    """Wait for `count` tasks in ``get_async``; then the first that has an item ends the others."""
-
-    async def get():
-        tasks = [asyncio.create_task(queue.get_async()) for _ in range(count)]
-        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-        return [task.result() for task in done]
-
-    loop = Fails()
-    thread = in_thread(lambda: loop.run_until_complete(get()))
-    eventually(blocked_getters(queue, count))
-    return loop, thread

@@ -118,17 +118,6 @@ def test_the_capacity_holds_and_the_rest_enters_first_next_time(make, background
     assert prefetch.get_next_batch(9) == [8]
 
 
-def test_what_is_held_alone_can_fill_the_buffer_without_asking(make, background):
-    source = Scripted(list(range(9)))
-    prefetch = make(source)
-    out = prefetch.get_next_batch(9)
-    for _ in range(3):
-        background.run()
-        out += prefetch.get_next_batch(4)
-    assert out == list(range(9))
-    assert source.asked == [4, 3]
-
-
 def test_a_key_decides_what_is_a_duplicate(make, background):
     prefetch = make(Scripted([{"id": 1}, {"id": 1, "n": 2}, {"id": 2}]), key=lambda row: row["id"])
     prefetch.get_next_batch(1)

@@ -94,33 +94,6 @@ def test_on_error_raise_raises_at_the_next_pull_once_and_takes_nothing(make, bac
     assert prefetch.get_next_batch(1) == [2]
 
 
-def test_on_error_may_be_a_callable_and_may_fail_itself(make, background, caplog):
-    heard = []
-
-    def on_error(error):
-        heard.append(error)
-        raise RuntimeError("the listener too")
-
-    error = ValueError("down")
-    prefetch = make(Scripted(error), on_error=on_error)
-    prefetch.get_next_batch(1)
-    with caplog.at_level(logging.ERROR, "drainq"):
-        background.run()
-    assert heard == [error]
-    assert "the listener too" in caplog.text
-    assert not prefetch.stats().refilling
-
-
-def test_even_a_system_exit_in_the_source_leaves_it_refillable(make, background, clock):
-    prefetch = make(Scripted(SystemExit(1), [1]), on_error=lambda error: None)
-    prefetch.get_next_batch(1)
-    background.run()
-    clock.advance(1.0)
-    prefetch.get_next_batch(1)
-    background.run()
-    assert prefetch.get_next_batch(1) == [1]
-
-
 def test_what_a_generator_gave_before_it_failed_is_kept(make, background):
     def partly(n):
         yield 1
@@ -133,23 +106,6 @@ def test_what_a_generator_gave_before_it_failed_is_kept(make, background):
     background.run()
     assert prefetch.get_next_batch(9) == [1, 2]
     assert [str(error) for error in heard] == ["connection lost"]
-
-
-def test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item(make, background):
-    heard = []
-    prefetch = make(Scripted([1, [2], 3]), on_error=heard.append)
-    prefetch.get_next_batch(1)
-    background.run()
-    assert prefetch.get_next_batch(9) == [1, 3]
-    assert [isinstance(error, TypeError) for error in heard] == [True]
-
-
-def test_what_is_no_batch_is_an_error(make, background):
-    heard = []
-    prefetch = make(Scripted(lambda n: 42), on_error=heard.append)
-    prefetch.get_next_batch(1)
-    background.run()
-    assert [isinstance(error, TypeError) for error in heard] == [True]
 
 
 @pytest.mark.parametrize("answer", [[1], [], ValueError("down")], ids=["an item", "nothing", "an error"])

@@ -33,20 +33,6 @@ class Keyed:
 # -- order and identity ---------------------------------------------------------------------
 
 
-def test_a_duplicate_is_refused_and_keeps_its_place():
-    waiting = SetQueue()
-    assert [waiting.put(item) for item in ("a", "b", "a", "c", "b")] == [True, True, False, True, False]
-    assert list(waiting) == ["a", "b", "c"]
-    assert waiting.get_many(10) == ["a", "b", "c"]
-
-
-def test_a_taken_item_is_forgotten_and_may_enter_again():
-    waiting = SetQueue()
-    assert waiting.put("a")
-    assert waiting.get() == "a"
-    assert waiting.put("a")
-
-
 def test_none_is_an_item():
     waiting = SetQueue()
     assert waiting.put(None)
@@ -69,14 +55,6 @@ def test_an_item_is_its_own_duplicate_even_if_it_is_equal_to_nothing(item, key):
     assert [waiting.put(item), waiting.put(item), item in waiting, len(waiting)] == [True, False, True, 1]
     assert waiting.get() is item
     assert [waiting.put(item), waiting.done([item]), waiting.put(item)] == [False, 1, True]
-
-
-def test_with_a_key_the_key_decides_and_the_first_item_stays():
-    waiting = SetQueue(key=lambda row: row["id"])
-    assert waiting.put({"id": 1, "text": "first"})
-    assert not waiting.put({"id": 1, "text": "second"})
-    assert {"id": 1} in waiting
-    assert waiting.get_nowait() == {"id": 1, "text": "first"}
 
 
 def test_keys_that_are_equal_across_types_are_one():
@@ -102,13 +80,6 @@ def test_agrees_with_a_list_that_is_searched(make, steps):
         assert list(waiting) == model
 
 
-def test_put_many_counts_what_went_in():
-    waiting = SetQueue()
-    assert waiting.put_many([1, 2, 1, 3, 2]) == 3
-    assert waiting.put_many(iter([3, 4])) == 1
-    assert list(waiting) == [1, 2, 3, 4]
-
-
 def test_iteration_is_a_snapshot():
     waiting = SetQueue()
     waiting.put_many([1, 2, 3])
@@ -118,14 +89,6 @@ def test_iteration_is_a_snapshot():
         waiting.put(item + 10)
         waiting.get()
     assert seen == [1, 2, 3]
-
-
-def test_clear_hands_back_what_waited_and_forgets_it():
-    waiting = SetQueue()
-    waiting.put_many(list("abc"))
-    assert waiting.clear() == ["a", "b", "c"]
-    assert len(waiting) == 0
-    assert waiting.put("a")
 
 
 def test_stats_account_for_every_offer():

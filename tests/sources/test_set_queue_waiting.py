@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 
@@ -13,21 +10,6 @@ import pytest
 
 from drainq import SetQueue, ShutDown
 from tests.sources.threads import PATIENCE, Call, blocked, eventually, waits
-
-
-def test_empty_and_full_are_the_standard_librarys():
-    waiting = SetQueue(1)
-    with pytest.raises(queue.Empty):
-        waiting.get_nowait()
-    with pytest.raises(queue.Empty):
-        waiting.get(timeout=0)
-    assert waiting.put(1)
-    with pytest.raises(queue.Full, match="1"):
-        waiting.put_nowait(2)
-    with pytest.raises(queue.Full):
-        waiting.put(2, timeout=0.001)
-    assert waiting.full()
-    assert waiting.remaining_capacity() == 0
 
 
 @pytest.mark.parametrize("timeout", [None, 10 * PATIENCE, float("inf")])
@@ -44,20 +26,6 @@ def test_a_duplicate_of_a_full_queue_is_a_duplicate_not_full():
     waiting = SetQueue(1)
     waiting.put(1)
     assert waiting.put(1) is False
-
-
-def test_put_many_stops_where_there_is_no_room():
-    waiting = SetQueue(2)
-    assert waiting.put_many([1, 1, 2, 3], block=False) == 2
-    assert waiting.put_many([1, 2, 3], timeout=0) == 0
-    assert list(waiting) == [1, 2]
-
-
-def test_a_blocked_get_wakes_for_an_item():
-    waiting = SetQueue()
-    getter = Call(waiting.get)
-    waiting.put("a")
-    assert getter.result() == "a"
 
 
 def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
@@ -158,17 +126,6 @@ def test_threads_lose_and_double_nothing():
     assert (stats.size, stats.put, stats.put + stats.duplicates >= 4 * n) == (0, len(accepted) + 4, True)
 
 
-def test_shutdown_ends_puts_at_once_and_gets_when_it_is_empty():
-    waiting = SetQueue()
-    waiting.put(1)
-    waiting.shutdown()
-    with pytest.raises(ShutDown):
-        waiting.put(2)
-    assert waiting.get() == 1
-    with pytest.raises(ShutDown):
-        waiting.get()
-
-
 def test_shutdown_wakes_all_that_wait():
     waiting = SetQueue()
     getters = [Call(waiting.get) for _ in range(3)]
@@ -198,38 +155,3 @@ except KeyboardInterrupt:
     late = time.monotonic() - sent[0]
     print("ok" if {after} else "changed", "late" if late > 5 else "soon")
 """
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(
-    ("before", "call", "after"),
-    [
-        ("waiting.put(1)", "waiting.put(Armed())", "list(waiting) == [1]"),
-        ("", "hash(Armed()); waiting.get()", "len(waiting) == 0 and waiting.put(2) and waiting.get() == 2"),
-    ],
-    ids=["put", "get"],
-)
-def test_ctrl_c_ends_a_blocked_call_and_loses_nothing(before, call, after):
-    script = CTRL_C.format(before=before, call=call, after=after)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("ok soon\n", "")
-
-
-@pytest.mark.system
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
-def test_an_interrupted_getter_hands_its_wake_up_on():
-    """The main thread is woken and interrupted at once; the other getter must not sleep beside the item."""
-    waiting = SetQueue()
-
-    def interrupt(*_):
-        waiting.put("a")
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGUSR1, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()  # on a busy machine it may come first
-            waiting.get(timeout=30)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert Call(waiting.get).result() == "a"
