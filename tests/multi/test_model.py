@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import queue as std
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from drainq import MultiQueue, ShutDown, SubQueueRemoved
 from tests.time_limit import SECONDS, each_test_within
@@ -135,27 +133,18 @@ def counts_of(counts: Counter, depth: int) -> tuple[int, ...]:
     return (*(counts[name] for name in COUNTS), depth, 0)
 
 
-class Agreement(RuleBasedStateMachine):
+class Agreement:
     """Drives both and compares everything that can be seen."""
 
     weighted = False
-    subs = Bundle("subs")
 
     def __init__(self) -> None:
-        super().__init__()
         self.queue = MultiQueue("weighted" if self.weighted else "priority")
         self.model = ModelQueue(self.weighted)
         self.all: list[tuple] = []
         self.next_item = 0
         self.next_key = 0
 
-    @rule(
-        target=subs,
-        priority=st.integers(-1, 2),
-        capacity=st.none() | st.integers(1, 4),
-        weight=st.integers(1, 3),
-        enabled=st.booleans(),
-    )
     def add(self, priority, capacity, weight, enabled):
         self.next_key += 1
         arguments = (self.next_key, priority, capacity)
@@ -174,10 +163,7 @@ class Agreement(RuleBasedStateMachine):
             return SubQueueRemoved
         return ShutDown if self.model.down else None
 
-    @rule(pair=subs, count=st.integers(0, 5))
     def put_many(self, pair, count):
-        if pair is None:
-            return
         sub, model = pair
         items = list(range(self.next_item, self.next_item + count))
         self.next_item += count
@@ -200,10 +186,7 @@ class Agreement(RuleBasedStateMachine):
             case "no time":
                 sub.put(self.next_item, timeout=0)
 
-    @rule(pair=subs, way=st.sampled_from(["nowait", "no block", "no time"]))
     def put(self, pair, way):
-        if pair is None:
-            return
         sub, model = pair
         self.next_item += 1
         refusal = self.refusal(model) or (None if model.room else std.Full)
@@ -215,7 +198,6 @@ class Agreement(RuleBasedStateMachine):
             self.one(sub, way)
             self.model.has_put(model, [self.next_item])
 
-    @rule()
     def get(self):
         try:
             expected = self.model.get()
@@ -225,7 +207,6 @@ class Agreement(RuleBasedStateMachine):
         else:
             assert self.queue.get_item(block=False) == expected
 
-    @rule(n=st.integers(0, 8))
     def get_many(self, n):
         expected = []
         while len(expected) < n and self.model.next():
@@ -236,22 +217,15 @@ class Agreement(RuleBasedStateMachine):
         else:
             assert self.queue.get_many(n, min_items=0) == expected
 
-    @rule(pair=subs, reason=st.sampled_from(["", "x", "y"]))
     def disable(self, pair, reason):
-        if pair is not None:
-            pair[0].disable(reason)
-            pair[1].reasons.add(reason)
+        pair[0].disable(reason)
+        pair[1].reasons.add(reason)
 
-    @rule(pair=subs, reason=st.none() | st.sampled_from(["", "x", "y"]))
     def enable(self, pair, reason):
-        if pair is not None:
-            pair[0].enable(reason)
-            pair[1].reasons -= pair[1].reasons.copy() if reason is None else {reason}
+        pair[0].enable(reason)
+        pair[1].reasons -= pair[1].reasons.copy() if reason is None else {reason}
 
-    @rule(pair=subs, priority=st.integers(-1, 2))
     def set_priority(self, pair, priority):
-        if pair is None:
-            return
         sub, model = pair
         sub.priority = priority
         if priority != model.priority and not model.removed:
@@ -260,27 +234,18 @@ class Agreement(RuleBasedStateMachine):
             self.model.add(model)
         model.priority = priority
 
-    @rule(pair=subs, weight=st.integers(1, 3))
     def set_weight(self, pair, weight):
-        if pair is not None:
-            pair[0].weight = pair[1].weight = weight
+        pair[0].weight = pair[1].weight = weight
 
-    @rule(pair=subs, capacity=st.none() | st.integers(1, 4))
     def set_capacity(self, pair, capacity):
-        if pair is not None:
-            pair[0].capacity = pair[1].capacity = capacity
+        pair[0].capacity = pair[1].capacity = capacity
 
-    @rule(pair=subs)
     def clear(self, pair):
-        if pair is not None:
-            assert pair[0].clear() == pair[1].items
-            pair[1].count("removed", len(pair[1].items))
-            pair[1].items = []
+        assert pair[0].clear() == pair[1].items
+        pair[1].count("removed", len(pair[1].items))
+        pair[1].items = []
 
-    @rule(pair=subs, index=st.integers(0, 3))
     def remove(self, pair, index):
-        if pair is None:
-            return
         sub, model = pair
         item = model.items[index] if index < len(model.items) else "no such item"
         assert sub.remove(item) == (item in model.items)
@@ -288,9 +253,8 @@ class Agreement(RuleBasedStateMachine):
             model.items.remove(item)
             model.count("removed")
 
-    @rule(pair=consumes(subs))
     def remove_sub_queue(self, pair):
-        if pair is None or pair[1].removed:
+        if pair[1].removed:
             return
         sub, model = pair
         assert self.queue.remove_sub_queue(model.key) is sub
@@ -298,14 +262,7 @@ class Agreement(RuleBasedStateMachine):
         self.model.total["removed"] += len(model.items)
         model.removed = True
 
-    @rule(pair=subs)
-    def remove_sub_queue_and_keep_the_handle(self, pair):
-        self.remove_sub_queue(pair)
-
-    @rule(unlikely=st.integers(0, 9), immediate=st.booleans())
-    def shutdown(self, unlikely, immediate):
-        if unlikely:
-            return
+    def shutdown(self, immediate):
         self.queue.shutdown(immediate=immediate)
         self.model.down = True
         for _, model in self.all:
@@ -313,7 +270,6 @@ class Agreement(RuleBasedStateMachine):
                 model.count("removed", len(model.items))
                 model.items = []
 
-    @invariant()
     def everything_that_can_be_seen_agrees(self):
         assert (self.queue.qsize(), self.queue.empty()) == (self.model.qsize(), self.model.qsize() == 0)
         assert self.queue.is_shutdown is self.model.down
@@ -372,8 +328,44 @@ def test_the_turn_of_a_group_that_is_gone_is_the_next_groups_although_its_priori
     assert agreement.queue.get_item()[0] == second[0].key
 
 
-SETTINGS = settings(max_examples=150, stateful_step_count=40)
-TestPriority = Agreement.TestCase
-TestPriority.settings = SETTINGS
-TestWeighted = WeightedAgreement.TestCase
-TestWeighted.settings = SETTINGS
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("kind", [Agreement, WeightedAgreement])
+def test_every_answer_is_the_models(kind, seed):
+    """Programs of few sub-queues with many puts and gets, so that turns pass on; each change comes now and then."""
+    dice, agreement, pairs = random.Random(f"{kind.__name__} {seed}"), kind(), []
+    priorities = range(-1, dice.choice([0, 2]))
+
+    def add():
+        capacity, weight = dice.choice([None, None, 1, 4]), dice.randint(1, 3)
+        if pair := agreement.add(dice.choice(priorities), capacity, weight, dice.random() < 0.8):
+            pairs.append(pair)
+
+    changes = [
+        lambda pair: add(),
+        lambda pair: agreement.disable(pair, dice.choice(["", "x", "y"])),
+        lambda pair: agreement.enable(pair, dice.choice([None, None, "", "x", "y"])),
+        lambda pair: agreement.set_priority(pair, dice.choice(priorities)),
+        lambda pair: agreement.set_weight(pair, dice.randint(1, 3)),
+        lambda pair: agreement.set_capacity(pair, dice.choice([None, 1, 4])),
+        lambda pair: agreement.clear(pair),
+        lambda pair: agreement.remove(pair, dice.randrange(4)),
+        lambda pair: agreement.remove_sub_queue(pair),
+    ]
+    for _ in range(3):
+        add()
+    for step in range(200):
+        pair = dice.choice(pairs)
+        match dice.randrange(8):
+            case 0 | 1:
+                agreement.put_many(pair, dice.randrange(6))
+            case 2:
+                agreement.put(pair, dice.choice(["nowait", "no block", "no time"]))
+            case 3 | 4 | 5:
+                agreement.get()
+            case 6:
+                agreement.get_many(dice.randrange(5))
+            case 7:
+                dice.choice(changes)(pair)
+        if step == 180 and dice.random() < 0.5:
+            agreement.shutdown(dice.random() < 0.5)
+        agreement.everything_that_can_be_seen_agrees()
