@@ -13,24 +13,6 @@ from drainq.errors import ShutDown
 from .test_offer import _connect
 
 
-def test_acknowledging_twice_is_safe(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    envelope = queue.try_poll()
-    assert envelope.ack() is True
-    assert envelope.ack() is False
-    queue.offer_or_update("a", 2, world.now)
-    assert envelope.ack() is False
-    assert queue.contains_message("a")
-
-
-def test_a_late_acknowledgement_counts_while_nobody_took_over(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    envelope = queue.try_poll()
-    world.clock.advance(1000)
-    assert envelope.ack() is True
-    assert queue.try_poll() is None
-
-
 @pytest.mark.parametrize("call", ["ack", "nack", "extend"])
 def test_once_taken_over_a_stale_call_does_nothing_and_says_so(queue, world, call):
     queue.offer_or_update("a", 1, world.now)
@@ -54,25 +36,6 @@ def test_once_updated_a_stale_call_does_nothing_and_says_so(queue, world, call):
     assert (fresh.payload, fresh.delivery_type) == ("new", DeliveryType.FIRST_DELIVERY)
 
 
-def test_old_and_new_envelope_of_an_updated_message_each_speak_for_their_own(queue, world):
-    queue.offer_or_update("a", "v1", world.now)
-    first = queue.try_poll()
-    queue.offer_or_update("a", "v2", world.now)
-    second = queue.try_poll()
-    assert first.ack() is False
-    assert queue.contains_message("a")
-    assert second.ack() is True
-    assert not queue.contains_message("a")
-
-
-def test_repeating_a_message_in_flight_is_ignored_and_its_acknowledgement_deletes_it(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    envelope = queue.try_poll()
-    assert queue.offer_or_update("a", 1, world.now).is_ignored
-    assert envelope.ack() is True
-    assert not queue.contains_message("a")
-
-
 def test_read_takes_nothing(queue, world):
     queue.offer_or_update("a", 1, world.now)
     assert queue.read("a").payload == 1
@@ -82,23 +45,6 @@ def test_read_takes_nothing(queue, world):
     assert queue.read("unknown") is None
 
 
-def test_a_read_message_tells_the_deliveries_so_far(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    before = queue.read("a")
-    queue.try_poll()
-    after = queue.read("a")
-    assert [(read.attempt, read.delivery_type) for read in (before, after)] == [
-        (0, DeliveryType.FIRST_DELIVERY),
-        (1, DeliveryType.REDELIVERY),
-    ]
-
-
-def test_a_read_message_that_is_unchanged_can_be_acknowledged(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    assert queue.read("a").ack() is True
-    assert not queue.contains_message("a")
-
-
 @pytest.mark.parametrize(("payload", "later"), [(2, 0), (1, 5)])
 def test_a_read_message_that_was_changed_since_stays(queue, world, payload, later):
     queue.offer_or_update("a", 1, world.now)
@@ -106,22 +52,6 @@ def test_a_read_message_that_was_changed_since_stays(queue, world, payload, late
     queue.offer_or_update("a", payload, world.now + later)
     assert read.ack() is False
     assert queue.contains_message("a")
-
-
-def test_a_read_message_that_was_created_anew_stays(queue, world):
-    queue.offer_or_update("a", 1, 0)
-    read = queue.read("a")
-    queue.drop_message("a")
-    world.clock.advance(1)
-    queue.offer_or_update("a", 1, 0)
-    assert read.ack() is False
-    assert queue.contains_message("a")
-
-
-def test_a_read_message_is_not_held(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    assert queue.read("a").nack() is False
-    assert queue.read("a").extend(10) is False
 
 
 def test_nack_makes_a_message_due_again_after_its_delay(queue, world):
@@ -147,21 +77,6 @@ def test_extend_moves_the_end_of_the_lease_to_so_many_seconds_from_now(queue, wo
     world.clock.advance(0.001)
     assert queue.try_poll().attempt == 2
     assert envelope.extend(100) is False
-
-
-def test_part_of_a_batch_can_be_acknowledged(queue, world):
-    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in "abcd"])
-    batch = queue.try_poll_many(10)
-    assert batch.ack_some(["a", "c"]) is True
-    with pytest.raises(KeyError, match="1 of the 1 keys are not"):
-        batch.ack_some(["a"])
-    with pytest.raises(KeyError, match="1 of the 2 keys are not"):
-        batch.ack_some(["b", "z"])
-    assert batch.ack_some([]) is True
-    assert batch.nack() is True
-    again = queue.try_poll_many(10)
-    assert again.message_id == ["b", "d"]
-    assert again.ack() is True
 
 
 def test_a_batch_that_lost_a_message_says_so_and_the_rest_is_done(queue, world):

@@ -97,27 +97,6 @@ def test_redrive_puts_dead_letters_back_as_new(world):
     assert queue.redrive() == 0
 
 
-def test_a_dead_letter_whose_key_is_taken_stays_dead(world):
-    queue = world.open(max_attempts=1)
-    queue.offer_or_update("a", "old", world.now)
-    queue.try_poll().nack(error="no")
-    queue.offer_or_update("a", "new", world.now)
-    assert queue.redrive() == 0
-    assert queue.stats().dead == 1
-    assert queue.try_poll().payload == "new"
-
-
-def test_of_two_dead_letters_with_one_key_the_later_goes_back(world):
-    queue = world.open(max_attempts=1)
-    for payload in ("first", "second"):
-        queue.offer_or_update("a", payload, world.now)
-        queue.try_poll().nack(error="no")
-    assert [letter.payload for letter in queue.dead_letters()] == [b'"second"', b'"first"']
-    assert queue.redrive() == 1
-    assert queue.try_poll().payload == "second"
-    assert [letter.payload for letter in queue.dead_letters()] == [b'"first"']
-
-
 def test_dead_letters_can_be_dropped(world):
     queue = world.open(max_attempts=1)
     queue.offer_batch([ScheduledMessage(key, key, world.now) for key in "abc"])

@@ -13,27 +13,6 @@ from drainq.errors import ShutDown
 CREATED, UPDATED, IGNORED = OfferOutcome.CREATED, OfferOutcome.UPDATED, OfferOutcome.IGNORED
 
 
-def test_a_new_key_is_created_by_either_form(queue, world):
-    assert queue.offer_if_not_exists("a", 1, world.now) is CREATED
-    assert queue.offer_or_update("b", 1, world.now) is CREATED
-    assert queue.contains_message("a") and queue.contains_message("b")
-
-
-def test_offer_if_not_exists_leaves_what_is_there(queue, world):
-    queue.offer_if_not_exists("a", "first", world.now)
-    assert queue.offer_if_not_exists("a", "second", world.now + 10) is IGNORED
-    assert queue.read("a").payload == "first"
-    assert queue.read("a").schedule_at.timestamp() == world.now
-
-
-@pytest.mark.parametrize(("payload", "later"), [("new", 0), ("old", 5), ("new", 5)])
-def test_offer_or_update_takes_a_new_payload_or_time(queue, world, payload, later):
-    queue.offer_or_update("a", "old", world.now)
-    assert queue.offer_or_update("a", payload, world.now + later) is UPDATED
-    world.clock.advance(later)
-    assert queue.try_poll().payload == payload
-
-
 def test_offering_the_same_to_the_millisecond_changes_nothing(queue, world):
     queue.offer_or_update("a", {"n": 1}, world.now)
     assert queue.offer_or_update("a", {"n": 1}, world.now + 0.0004) is IGNORED
@@ -60,29 +39,6 @@ def test_a_batch_has_an_outcome_for_each_message_in_the_order_given(queue, world
         "kept": "old",
         "newer": "new",
     }
-
-
-def test_a_batch_of_250_with_10_keys_that_are_there_creates_240(queue, world):
-    for n in range(0, 250, 25):
-        queue.offer_or_update(f"key-{n}", "old", world.now)
-    outcomes = queue.offer_batch([ScheduledMessage(f"key-{n}", "new", world.now, can_update=False) for n in range(250)])
-    assert [n for n, outcome in enumerate(outcomes) if outcome is IGNORED] == list(range(0, 250, 25))
-    assert outcomes.count(CREATED) == 240
-    assert {queue.read(f"key-{n}").payload for n in range(0, 250, 25)} == {"old"}
-
-
-def test_a_key_twice_in_a_batch_is_as_if_offered_one_by_one(queue, world):
-    def message(payload, can_update=True):
-        return ScheduledMessage("a", payload, world.now, can_update)
-
-    assert queue.offer_batch([message(1), message(2), message(2), message(3, False), message(4)]) == [
-        CREATED,
-        UPDATED,
-        IGNORED,
-        IGNORED,
-        UPDATED,
-    ]
-    assert queue.read("a").payload == 4
 
 
 def test_2_500_messages_in_one_batch_are_all_there(queue, world):
@@ -191,14 +147,6 @@ def test_batches_with_the_same_keys_in_opposite_order_do_not_lock_each_other_out
         ]
         created = sum(batch.result().count(CREATED) for batch in batches)
     assert created == 200
-
-
-def test_a_hundred_quick_updates_of_one_key_all_end(queue, world):
-    queue.offer_or_update("a", -1, world.now)
-    with ThreadPoolExecutor(10) as pool:
-        outcomes = list(pool.map(lambda n: queue.offer_or_update("a", n, world.now), range(100)))
-    assert set(outcomes) <= {UPDATED, IGNORED}
-    assert queue.stats().ready == 1
 
 
 def test_an_offer_on_a_closed_queue_is_refused(queue, world):

@@ -145,13 +145,6 @@ def test_a_limit_counts_what_others_hold_and_not_what_has_expired(world):
     assert len(session.take_once(None, 10, {"": 3})[0].rows) == 3
 
 
-def test_a_batch_is_cut_to_the_limit(world):
-    queue = world.open()
-    offer(queue, world, "abcde")
-    fetched, _ = queue._session.take_once(None, 10, {"": 2})
-    assert [row.key for row in fetched.rows] == ["a", "b"]
-
-
 def taken_within(queue, n, limits):
     return [row.key for row in queue._session.take_once(None, n, limits)[0].rows]
 
@@ -168,34 +161,12 @@ def test_a_prefix_has_a_limit_of_its_own_and_a_full_one_holds_up_no_other(world)
     assert taken_within(queue, 10, {"": 4, **limits}) == ["mail/1", "x"]
 
 
-def test_a_batch_goes_on_behind_the_messages_of_a_prefix_that_it_fills(world):
-    queue = world.open()
-    offer(queue, world, ["mail/1", "mail/2", "mail/3", "x", "mail/4", "y", "z"])
-    assert taken_within(queue, 3, {"mail/": 1}) == ["mail/1", "x", "y"]
-    assert taken_within(queue, 3, {"mail/": 1}) == ["z"]
-
-
-def test_a_message_counts_for_every_prefix_that_its_key_begins_with(world):
-    queue = world.open()
-    offer(queue, world, ["a/b/1", "a/b/2", "a/c", "a/d", "A/e", "a%", "a_"])
-    assert taken_within(queue, 10, {"a/b/": 1, "a/": 2, "a%": 1}) == ["a/b/1", "a/c", "A/e", "a%", "a_"]
-
-
 @pytest.mark.parametrize("limits", [{"": 3, "low": 1}, {"low": 1, "none": 1}])
 def test_limits_keep_the_order_of_priorities(world, limits):
     queue = world.open()
     for number, (key, priority) in enumerate([("low 1", 9), ("low 2", 9), ("plain", 0), ("high", -9)]):
         queue.offer_or_update(key, key, world.now - 100 + number, priority=priority)
     assert taken_within(queue, 3, limits) == ["high", "plain", "low 1"]
-
-
-def test_nothing_is_taken_within_limits_while_the_queue_is_paused(world):
-    queue = world.open()
-    offer(queue, world, "ab")
-    queue.pause()
-    assert taken_within(queue, 10, {"a": 1}) == []
-    queue.resume()
-    assert taken_within(queue, 10, {"a": 1}) == ["a", "b"]
 
 
 def test_consumers_with_prefix_limits_never_exceed_them_and_handle_everything(world):

@@ -46,38 +46,10 @@ def test_a_message_comes_at_its_time_and_not_a_millisecond_before(queue, world):
     assert queue.try_poll().message_id == "a"
 
 
-def test_messages_come_in_the_order_of_their_times(queue, world):
-    for key, at in (("third", -1), ("first", -3), ("fourth", 0), ("second", -2)):
-        queue.offer_or_update(key, 1, world.now + at)
-    assert [queue.try_poll().message_id for _ in range(4)] == ["first", "second", "third", "fourth"]
-
-
 def test_messages_of_one_time_come_in_the_order_they_were_offered(queue, world):
     queue.offer_batch([ScheduledMessage(key, 1, world.now) for key in ("z", "m", "a")])
     queue.offer_or_update("b", 1, world.now)
     assert [queue.try_poll().message_id for _ in range(4)] == ["z", "m", "a", "b"]
-
-
-def test_an_unacknowledged_message_comes_again_when_its_lease_is_over(queue, world):
-    queue.offer_or_update("a", "payload", world.now)
-    assert queue.try_poll().delivery_type is FIRST
-    world.clock.advance(29.999)
-    assert queue.try_poll() is None
-    world.clock.advance(0.001)
-    again = queue.try_poll()
-    assert (again.payload, again.delivery_type, again.attempt) == ("payload", AGAIN, 2)
-
-
-def test_many_takes_no_more_than_asked_for(queue, world):
-    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(10)])
-    assert len(queue.try_poll_many(5).payload) == 5
-    assert len(queue.try_poll_many(2).payload) == 2
-    assert len(queue.try_poll_many(100).payload) == 3
-
-
-def test_many_leaves_what_is_not_due(queue, world):
-    queue.offer_batch([ScheduledMessage("now", 1, world.now), ScheduledMessage("later", 2, world.now + 1)])
-    assert queue.try_poll_many(10).message_id == ["now"]
 
 
 @pytest.mark.parametrize("size", [50, 100, 250])
@@ -109,16 +81,6 @@ def test_a_batch_with_one_redelivery_is_a_redelivery(queue, world):
     assert batch.delivery_type is AGAIN
     assert dict(zip(batch.message_id, batch.delivery_types)) == {"old": AGAIN, "new": FIRST}
     assert dict(zip(batch.message_id, batch.attempt)) == {"old": 2, "new": 1}
-
-
-def test_a_batch_of_first_deliveries_is_a_first_delivery(queue, world):
-    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(5)])
-    assert queue.try_poll_many(5).delivery_type is FIRST
-
-
-def test_poll_returns_what_is_due(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    assert queue.poll().message_id == "a"
 
 
 def test_poll_gives_up_after_its_timeout(queue):

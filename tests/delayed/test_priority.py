@@ -19,30 +19,6 @@ def taken(queue, n=100):
     return [envelope.payload for envelope in iter(queue.try_poll, None)][:n]
 
 
-def test_lower_numbers_come_first_then_the_earlier_time(world):
-    queue, other = world.open(), world.open()
-    queue.offer_or_update("plain", "plain", world.now - 100)
-    queue.offer_batch([message(world, "low", 5, -90), message(world, "high", -1, -1), message(world, "higher", -7)])
-    queue.offer_or_update("high 2", "high 2", world.now - 2, priority=-1)
-    queue.offer_if_not_exists("low 2", "low 2", world.now - 95, priority=5)
-    assert taken(other) == ["higher", "high 2", "high", "plain", "low 2", "low"]
-
-
-def test_a_batch_comes_in_the_order_of_its_priorities(world):
-    queue = world.open()
-    queue.offer_batch([message(world, f"{n}", -n) for n in range(5)])
-    assert queue.try_poll_many(3).payload == ["4", "3", "2"]
-    assert queue.try_poll_many(3).payload == ["1", "0"]
-
-
-def test_a_message_that_is_not_due_comes_before_none(world):
-    queue = world.open()
-    queue.offer_batch([message(world, "later", -100, 10), message(world, "now", 100)])
-    assert taken(queue) == ["now"]
-    world.clock.advance(10)
-    assert taken(queue) == ["later"]
-
-
 def test_another_priority_is_an_update_and_the_same_is_none(world):
     queue = world.open()
     offers = [("a", 3, OfferOutcome.CREATED), ("a", 3, OfferOutcome.IGNORED), ("a", 2, OfferOutcome.UPDATED)]
@@ -63,18 +39,6 @@ def test_another_priority_is_an_update_and_the_same_is_none(world):
     assert taken(queue) == ["b", "a"]
 
 
-def test_a_redelivery_a_dead_letter_and_a_redrive_keep_the_priority(world):
-    queue = world.open(max_attempts=2)
-    queue.offer_batch([message(world, "urgent", -1), message(world, "plain", 0, -50)])
-    assert queue.try_poll().nack() is True
-    again = queue.try_poll()
-    assert (again.payload, again.attempt) == ("urgent", 2)
-    again.nack(error="no")
-    assert queue.dead_letters()[0].priority == queue.dead_letters("urgent")[0].priority == -1
-    queue.redrive()
-    assert taken(queue) == ["urgent", "plain"]
-
-
 def test_consume_and_its_limit_go_by_priority(world):
     queue = world.open()
     queue.offer_batch([message(world, f"{n}", -(n % 3), -n) for n in range(9)])
@@ -89,15 +53,6 @@ def test_consume_and_its_limit_go_by_priority(world):
     stop.clear()
     queue.consume(handle, stop=stop, max_in_flight=1)
     assert seen == [8, 5, 2, 7, 4, 1, 6, 3, 0]
-
-
-def test_a_paused_queue_with_priorities_delivers_nothing(world):
-    queue = world.open()
-    queue.offer_or_update("a", "a", world.now, priority=1)
-    queue.pause()
-    assert queue.try_poll() is None
-    queue.resume()
-    assert taken(queue) == ["a"]
 
 
 def test_other_queues_know_nothing_of_a_queues_priorities(world):

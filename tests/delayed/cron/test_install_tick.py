@@ -40,28 +40,6 @@ def test_another_configuration_drops_what_the_old_one_had_planned(queue, clock):
     assert drain(queue) == ["new"]
 
 
-def test_an_empty_plan_of_another_configuration_drops_the_old_one_too(queue):
-    queue.cron.install_tick("old", "p", [CronMessage("old", after(5))])
-    queue.cron.install_tick("new", "p", [])
-    assert planned(queue, ("old", "p", 5)) == [False]
-
-
-def test_the_same_configuration_drops_nothing(queue):
-    queue.cron.install_tick("h", "p", [CronMessage("one", after(5))])
-    queue.cron.install_tick("h", "p", [])
-    queue.cron.install_tick("h", "p", [CronMessage("two", after(10))])
-    assert planned(queue, ("h", "p", 5), ("h", "p", 10)) == [True, True]
-
-
-def test_what_is_due_under_the_old_configuration_is_still_delivered(queue, clock):
-    queue.cron.install_tick("old", "p", [CronMessage("due", after(5)), CronMessage("future", after(60))])
-    clock.advance(10)
-    queue.cron.install_tick("new", "p", [CronMessage("new", after(100))])
-    assert drain(queue) == ["due"]
-    clock.advance(200)
-    assert drain(queue) == ["new"]
-
-
 @pytest.mark.parametrize("given_back", ["in flight", "expired", "nacked"])
 def test_a_tick_that_was_delivered_but_not_acknowledged_survives_another_configuration(queue, clock, given_back):
     queue.cron.install_tick("old", "p", [CronMessage("tick", after(0))])
@@ -90,22 +68,6 @@ def test_uninstalling_drops_this_configuration_of_this_prefix_only(queue):
     assert queue.contains_message("p/mine")
 
 
-def test_uninstalling_keeps_what_is_in_flight(queue, clock):
-    queue.cron.install_tick("h", "p", [CronMessage("x", after(0))])
-    envelope = queue.try_poll()
-    assert queue.cron.uninstall_tick("h", "p") == 0
-    assert envelope.ack()
-
-
-def test_what_was_uninstalled_may_be_installed_again(queue, clock):
-    for _ in range(2):
-        assert queue.cron.install_tick("h", "p", [CronMessage("x", after(10))]) == 1
-        queue.cron.uninstall_tick("h", "p")
-    assert queue.cron.install_tick("h", "p", [CronMessage("x", after(10))]) == 1
-    clock.advance(10)
-    assert drain(queue) == ["x"]
-
-
 def test_a_configuration_that_comes_back_plans_its_future_again_and_not_its_past(queue, clock):
     ticks = [CronMessage("past", after(5)), CronMessage("future", after(60))]
     queue.cron.install_tick("a", "p", ticks)
@@ -122,28 +84,6 @@ def test_a_configuration_that_comes_back_plans_its_future_again_and_not_its_past
 
 HOSTILE = ["a", "a/x", "a/h", "A", "a_b", "aXb", "50%", "50%%", "o'clock", 'say "x"', "back\\slash", "é", "e\u0301"]
 HOSTILE += ["🕐 /", " a", "{table}", "%s", ":p", "a--", "a;"]
-
-
-def test_prefixes_of_any_characters_do_not_touch_each_other(queue, clock):
-    for prefix in HOSTILE:
-        assert queue.cron.install_tick("h", prefix, [CronMessage(prefix, after(10))]) == 1
-    for prefix in HOSTILE:
-        queue.cron.install_tick("other", prefix, [CronMessage(f"other {prefix}", after(10))])
-        assert planned(queue, ("h", prefix, 10), ("other", prefix, 10)) == [False, True]
-        if prefix != HOSTILE[-1]:
-            assert planned(queue, ("h", HOSTILE[-1], 10)) == [True]
-    for prefix in HOSTILE[::2]:
-        assert queue.cron.uninstall_tick("other", prefix) == 1
-    clock.advance(10)
-    assert sorted(drain(queue)) == sorted(f"other {prefix}" for prefix in HOSTILE[1::2])
-
-
-def test_config_hashes_of_any_characters_do_not_touch_each_other(queue):
-    hashes = ["h", "h/", "x/h", "h%2F", "h%", "H", "h'", "h_", "hX"]
-    for config in hashes:
-        assert queue.cron.install_tick(config, "p", [CronMessage(config, after(10))]) == 1
-        assert planned(queue, (config, "p", 10)) == [True]
-        assert queue.stats().scheduled == 1, "the configuration before it was dropped"
 
 
 def test_messages_that_are_no_ticks_are_left_alone(queue):
