@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, SetQueue, ThreadPolicy
 from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
-from drainq.workers import BatchWriter
+from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
 @dataclass
@@ -61,3 +61,26 @@ BatchQueue("few", bufer_size=3)  # E18: no such setting
 BatchQueueManager.get_or_create("few", threads="2")  # E19: no number
 BatchQueue("listed", handlers=[on_hits])  # E20: no mapping
 plain.add_handler("nonsense", on_hits)  # E16: no class, and the queue has no dispatch_key; not found
+
+
+class Pages(Sink[Hit]):
+    def send(self, items: list[Hit]) -> None: ...
+
+
+rows: BatchWriter[tuple[int, str]] = BatchWriter(url="sqlite:///a.db", table="t", columns=["a", "b"])
+with rows as entered:
+    entered.nonsense(1, 2, 3)  # E31: no such method
+    entered.produce((1, 2))  # E32: another row
+    entered.flush(timeout="1s")  # E33: no seconds
+BatchWriter(url="sqlite:///a.db", table="t", columns=["a"], bufer_size=3)  # E34: no such option
+TopN(3, score=lambda hit: hit, sink=print, retry_for=3.0)  # E35: it gives nothing up
+WorkerOptions(strategy="wait")  # E36: no strategy
+pages = SendingWorker(Pages(), name="pages")
+pages.produce(Click(1))  # E37: another item than the sink's
+MetricsAggregator(key=len, merge=lambda a, b: a, sink=on_hits)  # E38: a sink of other items
+
+
+async def forgets_a_twin() -> None:
+    async with rows as writer:
+        writer.produce_async((1, "a"))  # E39: not awaited
+        await writer.produce_many_async([(1, 2)])  # E40: other rows

@@ -10,6 +10,7 @@ from typing import Any
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, PartitionPolicy, SetQueue, ThreadPolicy
 from drainq.delayed import AckEnvelope, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
+from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
 @dataclass
@@ -110,3 +111,31 @@ async def gets() -> str:
     async for item in multi.stream_async():
         return item
     return await multi.get_async()
+
+
+class Pages(Sink[Hit]):
+    def send(self, items: list[Hit]) -> list[tuple[int, str]]:
+        return [(place, "empty") for place, item in enumerate(items) if not item.path]
+
+
+def on_failure(items: Sequence[Any], error: BaseException) -> None: ...
+
+
+common = WorkerOptions(buffer_size=100, strategy="if_possible", linger=0.1, on_error=on_failure)
+with BatchWriter(url="sqlite:///a.db", table="t", columns=["a"], options=common, name="rows") as writer:
+    writer.produce((1,))
+rows: BatchWriter[tuple[int, str]] = BatchWriter(url="sqlite:///a.db", table="t", columns=["a", "b"], retry_for=1)
+with rows as entered:
+    queued: bool = entered.produce((1, "a"))
+    written: int = entered.stats().sent
+pages = SendingWorker(Pages(), max_batch_bytes=1_000_000)
+pages.produce_many([Hit("/")])
+best: TopN[Hit] = TopN(3, score=lambda hit: hit.path, sink=on_hits)
+best.produce(Hit("/"))
+sums = MetricsAggregator(key=lambda pair: pair[0], merge=lambda a, b: (a[0], a[1] + b[1]), sink=print, queue=None)
+sums.produce(("a", 1))
+
+
+async def produces() -> bool:
+    async with pages as entered:
+        return await entered.produce_async(Hit("/")) and await entered.flush_async(timeout=1.0)
