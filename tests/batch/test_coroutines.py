@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import threading
 
@@ -10,6 +11,7 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, ThreadPolicy, WouldDeadlock, aio
 from drainq.callables import is_async
+from drainq.loop_signal import LoopSignal
 from tests.batch.conftest import PATIENCE
 
 
@@ -233,6 +235,40 @@ def test_async_handlers_run_on_the_loop_one_at_a_time_and_in_order():
         assert loops == {here}
 
     asyncio.run(main())
+
+
+def test_after_a_call_on_the_loop_nothing_of_it_is_left():
+    async def main() -> None:
+        async def handler(batch: list[int]) -> None:
+            assert aio.HANDLING.get() == (7,)
+
+        loop = asyncio.get_running_loop()
+        call = aio.on_loop(handler, loop, 7)
+        assert await asyncio.to_thread(lambda: (call([1]), aio.HANDLING.get())) == (None, ())
+        signal = LoopSignal()
+        loop.call_soon(signal.give)
+        before = len([timer for timer in loop._scheduled if not timer.cancelled()])
+        await signal.wait(3600)
+        assert len([timer for timer in loop._scheduled if not timer.cancelled()]) == before
+        assert signal._waiter is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_a_batch_whose_loop_was_closed_leaves_no_coroutine(during, monkeypatch):
+    async def handler(batch: list[int]) -> None:
+        """Is never begun."""
+
+    loop, made = asyncio.new_event_loop(), []
+    call = aio._OnLoop(lambda batch: made.append(handler(batch)) or made[0], loop, 7)
+    if during:
+        monkeypatch.setattr("concurrent.futures.wait", lambda *_: loop.close())
+    else:
+        loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        call([1])
+    assert inspect.getcoroutinestate(made[0]) == inspect.CORO_CLOSED and aio.HANDLING.get() == ()
 
 
 def test_a_consumer_and_an_object_with_consume_may_be_async():

@@ -6,13 +6,15 @@ import json
 import socket
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue
 from drainq.cli import main
 from drainq.commands import top
-from drainq.commands.frame import frame
+from drainq.commands.frame import _batch as frame_of_batch
+from drainq.commands.frame import amount, frame
 from drainq.commands.scrape import Scrape, ScrapeError, endpoint_url, parse, scrape
 from drainq.commands.snapshot import rate, snapshot
 from drainq.delayed import DelayedQueue
@@ -89,6 +91,38 @@ def test_a_rate_is_a_difference_over_time_and_none_where_a_counter_went_back():
     assert rate(before, None, "c") is None
     assert rate(before, now, "c") is None
     assert rate(Scrape("u", 4.0, {"c": [({}, 1.0)]}), now, "c") is None
+    assert rate(Scrape("u", 4.0, now.samples), now, "c") == 0.0, "a counter that stands"
+    assert rate(now, now, "c") is None, "of one moment"
+    assert rate(now, Scrape("u", 1.0, error="away"), "c") is None
+
+
+def test_a_frame_of_many_partitions_shows_the_fullest_and_no_bar_and_no_share_beyond_its_end():
+    used = [(number, 100 if number == 19 else number) for number in range(20)]
+    queue = {
+        "name": "q", "running": True, "queued": 1, "capacity": 200, "accepted_per_second": None, "rebalances": 0,
+        "handled_per_second": 0.0, "lost": {}, "partitions": [{"used": one} for _, one in used],
+        "threads": [{"busy": 1.4}, {"busy": 0.25}],
+    }  # fmt: skip
+    head, bars, threads = frame_of_batch(queue)
+    assert "in -/s, out 0/s" in head
+    assert bars == "  partitions 20 " + "█" * 11 + "▇▆▅▅▄"
+    assert threads == "  threads busy 100% 25%"
+    assert [amount(number) for number in (9_999, 10_000, 1e6, 1e9)] == ["9999", "10.0k", "1.00M", "1.00G"]
+
+
+def test_a_frame_waits_an_interval_if_one_of_the_endpoints_answers(server, closed_port, capsys):
+    waits = []
+    assert top.one_frame(
+        [server.url, f"http://127.0.0.1:{closed_port}/metrics"], 2.5, as_json=False, pause=waits.append
+    )
+    assert waits == [2.5]
+
+
+def test_a_plain_screen_draws_no_more_lines_than_it_has(monkeypatch, capsys):
+    monkeypatch.setattr("drainq.commands.top.os.get_terminal_size", lambda: SimpleNamespace(lines=3))
+    with top._Plain() as draw:
+        draw(["one", "two", "three"])
+    assert "two" in (drawn := capsys.readouterr().out) and "three" not in drawn
 
 
 def lossy_queue(name):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 
 import pytest
 
 pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySpark 4")
 
+from drainq import Backoff
 from drainq.datasource.claims import AnotherReader, Claims
 from drainq.datasource.payload_form import PayloadForm
 from drainq.datasource.tables import Tables
 from drainq.datasource.transactions import Transactions
-from drainq.delayed import DelayedQueue
+from drainq.delayed import DelayedQueue, RetryConfig
+from drainq.sql import Database, DatabaseError
+from drainq.sql.dialect import Dialect
 from drainq.sql.url import DatabaseUrl
 
 
@@ -124,6 +128,46 @@ def test_a_message_that_was_updated_before_the_claim_is_claimed_as_it_is_now(at)
     found = {key: payload for key, payload, _ in reader.messages(0, number, 0, 1)}
     assert len(found) == 10 and found["k1"] == b'"new"'
     assert at.queue.stats().ready == at.queue.stats().in_flight == 0
+
+
+def test_a_claim_ends_with_the_first_poll_that_brings_less_than_asked_for(at, monkeypatch):
+    polls, poll = [], at.queue.try_poll_many
+    monkeypatch.setattr(at.queue, "try_poll_many", lambda n: polls.append(n) or poll(n))
+    assert at.reader().claim(at.queue, 0, None) == 1 and len(polls) == 1
+
+
+def test_a_reader_that_is_replaced_while_it_claims_is_refused(at):
+    first, second = at.reader(), at.reader()
+    assert first.number() == second.number() == 0
+    work = first._claiming(at.queue.try_poll_many(1), 0)
+    with pytest.raises(AnotherReader):
+        at.transactions.run(lambda database: work(database, 0))
+
+
+def test_a_transaction_that_fails_leaves_no_connection_and_a_locked_database_is_tried_again(at, url, monkeypatch):
+    def fails(database):
+        raise OverflowError
+
+    with pytest.raises(OverflowError):
+        at.transactions.run(fails)
+    assert at.transactions._database is None
+    tries = [sqlite3.OperationalError("database is locked")]
+
+    def locked(url):
+        if tries:
+            raise DatabaseError("no") from tries.pop()
+        return Database(url)
+
+    monkeypatch.setattr("drainq.datasource.transactions.Database", locked)
+    retrying = Transactions(url, retry=RetryConfig(Backoff(0.0)))
+    assert retrying.run(lambda database: 7) == 7 and tries == []
+    retrying.close()
+
+
+def test_the_longest_name_of_a_table_is_that_of_which_all_names_fit():
+    assert "claims" in Tables("t" * 44, Dialect.SQLITE).fill("{claims}")
+    with pytest.raises(ValueError, match="over 63 bytes"):
+        Tables("t" * 45, Dialect.SQLITE)
 
 
 def test_a_claim_that_fails_leaves_the_messages_in_the_queue(at):

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySpark 4")
 
-from drainq.datasource.options import Options
+from drainq.datasource.options import MAX_ROWS, Options
 from drainq.datasource.payload_form import PayloadForm
 
 GIVEN = {"url": "sqlite:///q.db", "queue": "mail"}
@@ -20,6 +20,7 @@ def test_names_arrive_in_lower_case_and_sparks_own_come_along():
         True,
         "delayed_queue",
     )
+    assert (options.partitions, options.poll_interval, MAX_ROWS) == (8, 0.2, 10_000)
 
 
 def test_a_password_is_not_shown():

@@ -99,6 +99,22 @@ def test_if_rows_are_missing_nothing_is_published(at):
     assert set(at.polled()) == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_if_there_are_more_rows_than_named_nothing_is_published(at, at_once, monkeypatch):
+    monkeypatch.setattr("drainq.datasource.stage.MESSAGES_AT_ONCE", at_once)
+    at.add("one", ["a", "b", "c"])
+    with pytest.raises(DrainqError, match="staged 2 rows and 3 are there: nothing is published"):
+        at.publish([("one", 2)])
+    assert at.polled() == {} and at.publish([("one", 3)])
+
+
+def test_rows_of_a_batch_that_was_never_published_go_with_a_later_batch(at):
+    at.add("lost", ["a"], batch=0)
+    at.add("one", ["b"], batch=2)
+    at.add("next", ["c"], batch=3)
+    assert at.publish([("one", 1)], batch=2) and at.staged() == 1
+
+
 def test_many_rows_keep_their_order_so_the_last_of_a_key_wins(at):
     at.add("one", [f"k{n % 6000}" for n in range(5000)])
     at.add("one", [f"k{n % 6000}" for n in range(5000, 12_000)], first=5000)

@@ -43,7 +43,14 @@ def test_sources_and_schedulers_are_published_as_their_stats_say():
         it.sample()
     stats = source.stats()
     assert values("drainq_source_fetched")["source",] == stats.fetched == 3
-    assert values("drainq_scheduler_moved")["scheduler", "x"] == 3
+    assert [values(f"drainq_scheduler_{field}")["scheduler", "x"] for field in ("moved", "failed", "errors")] == [
+        3,
+        0,
+        0,
+    ]
+    assert [it._interval for it in watched] == [5.0, 5.0]
+    watched[0].close()
+    assert watched[0]._repeat.stopped and not watched[1]._repeat.stopped
     source.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from datetime import timedelta
 
 import pytest
 
@@ -53,8 +54,9 @@ def test_drain_now_takes_out_what_a_queue_without_handlers_holds():
     with DelayedQueue.open("memory:", "kit", clock=clock) as delayed:
         delayed.offer_or_update("now", 1, 0.0)
         delayed.offer_or_update("later", 2, 60.0)
-        assert drain_now(delayed) == [1]
-        clock.advance(60)
+        assert drain_now(delayed) == [1] and delayed.stats().in_flight == 0
+        clock.advance(timedelta(days=1, seconds=60))
+        assert clock.now() == 86_460.0
         assert drain_now(delayed) == [2]
         assert drain_now(delayed) == []
 
@@ -137,6 +139,9 @@ def test_items_that_a_shutdown_leaves_behind_are_losses_of_their_own_name():
 
 def test_a_complaint_names_what_was_lost_and_what_was_expected():
     lost = LostItems()
+    lost.expect(full=0)
+    assert lost.complaint() is None, "none is none"
+    lost.expect()
     queue = queue_of(len)
     queue.shutdown()
     queue.produce(1)

@@ -87,7 +87,7 @@ def _refuse_misspelt(said: Mapping[str, str]) -> None:
     """Refuse misspelt options. Spark passes its own options too, so only names similar to drainq's are refused."""
     ours = {name.lower(): name for name in NAMES}
     for name in said:
-        near = [] if name in ours or name == "path" else difflib.get_close_matches(name, ours, n=1, cutoff=0.8)
+        near = [] if name in ours else difflib.get_close_matches(name, ours, n=1, cutoff=0.8)
         if near:
             raise ValueError(f"there is no option {name!r}: did you mean {ours[near[0]]!r}?")
 

@@ -105,8 +105,8 @@ class StagedRows:
 
     def _offer(self, database: Database, queue: Any, token: str, rows: int, update: bool) -> None:
         found = 0
-        for first in range(0, rows, MESSAGES_AT_ONCE):
-            staged = database.execute(self._rows, (token, first, min(rows, first + MESSAGES_AT_ONCE)))
+        for first in range(0, rows + 1, MESSAGES_AT_ONCE):  # one more: rows that no message names are found too
+            staged = database.execute(self._rows, (token, first, first + MESSAGES_AT_ONCE))
             found += len(staged)
             offers = [ScheduledMessage(key, payload, from_ms(at), update) for key, payload, at in staged]
             queue.offer_batch(offers, connection=database.connection)

@@ -191,8 +191,6 @@ def _as_rows(table: JobTable, groups: pa.Table) -> pa.Table:
 
 def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) -> pa.Table:
     """Return the groups with their sketches merged with the stored ones."""
-    if not len(groups):
-        return groups
     quote, mark = database.dialect.quote, database.dialect.placeholder
     keys = list(metric.keys())
     wanted = metric.groups(only=("latency",), more={"place": "min"})

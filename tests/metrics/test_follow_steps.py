@@ -1,0 +1,286 @@
+"""Following, step by step and without threads: what a look finds, what a row says, and when a round ranks."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import os
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pygal")
+
+import drainq.metrics.follow.directory
+import drainq.metrics.follow.rounds
+import drainq.metrics.load
+from drainq.metrics import cli, tables
+from drainq.metrics.errors import UserError
+from drainq.metrics.follow.counted import Counted, Memory, check_not_followed, counted_beginning, head_of
+from drainq.metrics.follow.directory import Directory
+from drainq.metrics.follow.rounds import Rounds
+from drainq.metrics.follow.run import Ending, follow
+from drainq.metrics.follow.tail import Tail
+from drainq.metrics.job import run
+from drainq.metrics.log_files import find
+from drainq.metrics.outcome import JobOutcome, LogCounts
+from drainq.sql import Database
+from tests.metrics.logs import timed_lines, write
+
+NOW = 1_000_000.0
+
+
+@pytest.fixture
+def logs(tmp_path):
+    (tmp_path / "logs").mkdir()
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def database(tmp_path):
+    with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
+        tables.create_tables(database)
+        yield database
+
+
+@pytest.fixture
+def memory(database, logs):
+    return Memory(database, str(logs))
+
+
+def aged(path, text, age):
+    """A file that was written to ``age`` seconds before NOW."""
+    path.write_text(text)
+    os.utime(path, (NOW - age, NOW - age))
+    return path
+
+
+def lines(count, seed=1):
+    return [line for *_, line in timed_lines(count, seed)]
+
+
+class Look:
+    """A directory that is looked into; ``said`` is what the user is told."""
+
+    def __init__(self, logs, memory):
+        self.said = []
+        self.directory = Directory(str(logs), memory, 10.0, self.said.append)
+
+    def __call__(self, now=NOW):
+        return [os.path.basename(source.path) for source in self.directory.finished(now)]
+
+
+def test_a_look_returns_what_is_settled_the_oldest_first_and_says_nothing_of_what_only_waits(logs, memory):
+    look = Look(logs, memory)
+    for name, age in (("a", 20), ("b", 30), ("young", 9.9), ("of tomorrow", -86_400)):
+        aged(logs / name, "x\n", age)
+    for _ in range(2):
+        assert look() == ["b", "a", "of tomorrow"]
+        assert (look.directory.waiting, look.said, look.directory.uncounted) == (1, [], {})
+    assert look(NOW + 0.1) == ["b", "a", "young", "of tomorrow"] and look.directory.waiting == 0
+
+
+def test_what_was_left_out_is_looked_at_again_once_it_changed_and_what_went_is_none(logs, memory, monkeypatch):
+    look = Look(logs, memory)
+    log = aged(logs / "a", "x\n", 20)
+    look.directory.leave_out(find(0, str(log)), "it is odd")
+    assert look() == [] and look.directory.uncounted == {"a": "it is odd"} and look.said == ["it is odd"]
+    aged(log, "xy\n", 20)
+    assert look() == ["a"] and look.directory.uncounted == {}
+
+    def gone(*_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(look.directory, "_wanted", gone)
+    assert look() == [] and look.directory.uncounted == {} and look.said == ["it is odd"]
+
+
+def test_a_round_takes_one_file_however_large(logs, memory, monkeypatch):
+    monkeypatch.setattr(drainq.metrics.follow.directory, "MOST_BYTES", 3)
+    for name in "ab":
+        aged(logs / name, "12345\n", 20)
+    assert Look(logs, memory)() == ["a"]
+
+
+def test_a_file_that_is_gone_when_its_round_begins_is_no_error(database, logs, memory):
+    source = find(0, str(aged(logs / "a", "x\n", 20)))
+    rounds = Rounds(database, memory, str(logs), top=3)
+    os.remove(source.path)
+    rounds.load_files(pytest.fail, [source], Directory(str(logs), memory, 10.0, pytest.fail))
+    assert rounds.files == 0 and rounds.outcome.lines == 0
+
+
+def test_the_outcome_adds_up_its_rounds_and_keeps_the_first_bad_line(database, logs, memory):
+    rounds = Rounds(database, memory, str(logs), top=3)
+    for number in (5, 9):
+        rounds._add(
+            JobOutcome([LogCounts("a", "", 3, 2, 1, first_bad=(number, "odd"))], written={"t": 2}, parsed_in_tables=2)
+        )
+    assert rounds.outcome.sources == [LogCounts(str(logs), "", 6, 4, 2, first_bad=(5, "odd"))]
+    assert (rounds.outcome.written, rounds.outcome.parsed_in_tables) == ({"t": 4}, 4)
+
+
+def test_a_following_ranks_in_its_first_round_with_lines_and_at_its_end(following, logs, monkeypatch):
+    ranked = []
+    for module, name in ((drainq.metrics.load, "round"), (drainq.metrics.follow.rounds, "end")):
+        monkeypatch.setattr(module, "rank", lambda *_, name=name: ranked.append(name) or 0)
+    run([write(logs / "a", lines(5))], out=following.out, engine="local")
+    ranked.clear()
+    assert following(logs).outcome.lines == 0 and ranked == [], "all of it was loaded before"
+    steps = [lambda n=n: write(logs / f"b{n}", lines(5, n)) for n in (2, 3)]
+    found = following(logs, *steps)
+    assert (found.files, ranked) == (2, ["round", "end"])
+    write(logs / "c", lines(4, 9))
+    write(logs / "d", lines(4, 9))
+    assert following(logs).files == 1, "one content"
+
+
+# --- the rows
+
+
+def test_a_row_is_written_only_over_the_row_that_was_read(database, memory):
+    row = Counted(memory.directory, "7", "a.log", bytes=3, head="h")
+    with database.transaction():
+        memory.write([row])
+    memory.keep([row])
+    database.execute("DELETE FROM followed")
+    with pytest.raises(UserError, match="another command counts '.*a.log'"):
+        memory.write([dataclasses.replace(row, bytes=4)])
+
+
+def test_a_log_that_was_followed_to_its_end_may_be_loaded(database, logs, memory):
+    log = aged(logs / "a", "line\n", 20)
+    with open(log, "rb") as file:
+        assert head_of(file, 6) == "", "the file has fewer bytes"
+        row = Counted(str(logs), str(os.stat(log).st_ino), "a", bytes=5, lines=1, head=head_of(file, 5), sha256="done")
+    memory.write([row])
+    check_not_followed(database, str(log))
+    memory.keep([row])
+    memory.write([dataclasses.replace(row, sha256="")])
+    with pytest.raises(UserError, match="is followed, and 1 of its lines are counted"):
+        check_not_followed(database, str(log))
+
+
+@pytest.mark.parametrize(("end", "found"), [("\n", 2), ("", 0)])
+def test_the_beginning_of_a_file_is_one_that_was_loaded_and_ends_a_line(database, logs, tmp_path, end, found):
+    text = "\n".join(lines(2))
+    log = aged(logs / "a", text + end, 20)
+    run([str(log)], out=tmp_path, engine="local")
+    aged(log, f"{text}\n{lines(1, 2)[0]}\n" if end else text + end, 20)
+    with open(log, "rb") as file:
+        assert counted_beginning(file, database) == (len(text) + 1, 2, 2, 0)[: 4 if found else 0] + (0,) * (
+            0 if found else 4
+        )
+
+
+# --- the tail
+
+
+@pytest.fixture
+def tail(logs, memory):
+    """The tail of ``a.log``, which has a rotated file ``a.log.1`` open since NOW; both have one line."""
+    old = aged(logs / "a.log", "1\n", 60)
+    said = []
+    tail = Tail(str(old), memory, lambda file: (0, 0, 0, 0), 10.0, said.append)
+    tail.said = said
+    tail._open_current(NOW)
+    tail._open[0].counted = dataclasses.replace(tail._open[0].counted, bytes=2, head=head_of(tail._open[0].file, 2))
+    old.rename(logs / "a.log.1")
+    aged(logs / "a.log", "2\n", 0)
+    tail._open_current(NOW)
+    yield tail
+    tail.close()
+
+
+@pytest.mark.parametrize(
+    ("after", "current", "appended", "ends"),
+    [(9.9, "2\n", "", False), (10.0, "2\n", "", True), (10.0, "", "", False), (10.0, "2\n", "3\n", False)],
+    ids=["not yet", "settled", "the new file is empty", "it grew"],
+)
+def test_a_rotated_file_ends_when_it_is_settled_and_the_next_one_has_lines(tail, logs, after, current, appended, ends):
+    old = tail._open[0]
+    (logs / "a.log").write_text(current)
+    with open(logs / "a.log.1", "a") as file:
+        file.write(appended)
+    grown = tail._read(old, NOW + after)
+    assert (grown is not None and bool(grown.sha256)) is ends
+    assert old.quiet == (NOW + after if appended else NOW)
+
+
+def test_what_was_counted_to_its_end_is_closed(tail, memory):
+    old = tail._open[0]
+    memory.keep([dataclasses.replace(old.counted, sha256="done")])
+    tail.keep()
+    assert old.file.closed and len(tail._open) == 1
+
+
+def test_a_log_that_is_away_is_said_each_time_and_its_old_file_is_quiet_from_then_on(tail, logs):
+    for moment in (1, 2):
+        os.rename(logs / "a.log", logs / f"a.log.{moment + 1}")
+        tail._open_current(NOW + moment)
+        tail._open_current(NOW + moment + 0.5)
+        assert len(tail.said) == moment and tail._open[-1].quiet == NOW + moment
+        aged(logs / "a.log", f"of {moment}\n", -moment)
+        tail._open_current(NOW + moment + 0.6)
+    os.rename(logs / "a.log.2", logs / "a.log")  # the second file is the current one again
+    tail._open_current(NOW + 9)
+    assert [(os.path.basename(each.path), each.quiet) for each in tail._open if each.quiet is None] == [("a.log", None)]
+
+
+def test_a_file_that_was_counted_to_its_end_and_is_followed_again_is_not_at_its_end(tail, memory):
+    old = tail._open[0]
+    memory.keep([dataclasses.replace(old.counted, sha256="done")])
+    assert tail._row_of(old.file) == old.counted and old.counted.sha256 == ""
+
+
+def test_a_file_that_was_made_and_rotated_away_between_two_looks_is_opened(tail, logs):
+    os.rename(logs / "a.log", logs / "a.log.2")
+    aged(logs / "a.log.3", "unseen\n", -1)
+    aged(logs / "a.log", "new\n", -2)
+    tail._open[1].counted = dataclasses.replace(tail._open[1].counted, changed=int(NOW * 1e9))
+    tail._open_current(NOW)
+    assert [os.path.basename(each.path) for each in tail._open] == ["a.log", "a.log", "a.log", "a.log.3"]
+    assert "was rotated away unseen" in tail.said[0]
+    os.rename(logs / "a.log.3", logs / "a.log")  # and is the current one now
+    tail._open_current(NOW)
+    assert tail._open[-1].path == str(logs / "a.log") and tail._open[-1].quiet is None
+
+
+# --- the command
+
+
+def test_the_command_and_the_function_have_the_same_defaults():
+    parser = argparse.ArgumentParser()
+    cli.add_commands(parser.add_subparsers())
+    given, function = vars(parser.parse_args(["metrics"])), inspect.signature(follow).parameters
+    for name in ("every", "settled", "out", "master", "top", "heap", "max_bad"):
+        assert (
+            given[name] == function[name].default == inspect.signature(run).parameters.get(name, function[name]).default
+        )
+    assert (given["every"], given["settled"], given["top"], given["max_bad"]) == (2.0, 10.0, 10, 1.0)
+    for name, seconds in (("--every", "0"), ("--settled", "86400")):
+        assert vars(parser.parse_args(["metrics", name, seconds]))[name[2:]] == float(seconds)
+
+
+def test_a_signal_that_came_is_not_waited_for_again():
+    ended = Ending()
+    ended._asked.put(True)
+    assert ended.wait(0)
+    ended._asked = SimpleNamespace(get=pytest.fail)
+    assert ended.wait(0)
+
+
+def test_a_load_whose_handler_fails_fails_with_its_first_error_and_writes_nothing(tmp_path, monkeypatch):
+    errors = [OSError("disk"), OSError("later")]
+
+    def fails(*_):
+        raise errors.pop(0) if errors else OSError("last")
+
+    monkeypatch.setattr(drainq.metrics.load, "ROWS_A_BATCH", 2)
+    monkeypatch.setattr(drainq.metrics.load._Write, "consume", fails)
+    with pytest.raises(OSError, match="disk"):
+        run([write(tmp_path / "a", lines(50))], out=tmp_path, engine="local")
+    with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
+        assert database.execute("SELECT count(*) FROM sources") == [(0,)]
