@@ -9,12 +9,15 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["Seconds", "check_clock_if_given", "seconds", "seconds_or_none", "whole"]
+
+_Enum = TypeVar("_Enum", bound=enum.Enum)
 
 Seconds = float | timedelta
 """A time: a number of seconds, or a timedelta."""
@@ -109,6 +112,27 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return value
+
+
+def member(kind: type[_Enum], value: Any, wanted: str) -> _Enum:
+    """Return the member of an enum for its name.
+
+    Args:
+        kind: the enum.
+        value: a member, or its value.
+        wanted: the name of the argument and its possible values, for the error.
+    Raises:
+        ValueError: there is no such member.
+
+    Example:
+        >>> from drainq.size_policies import BufferStrategy
+        >>> member(BufferStrategy, "blocking", "strategy must be ...")
+        BufferStrategy.BLOCKING
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{wanted}, got {value!r}") from None
 
 
 def _number(name: str, value: Any, wanted: str) -> float:

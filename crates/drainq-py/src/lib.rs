@@ -34,7 +34,6 @@
 
 mod arguments;
 mod batch;
-mod callables;
 mod columns;
 mod core_errors;
 mod ctrl_c;

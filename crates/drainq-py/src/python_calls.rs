@@ -7,7 +7,7 @@ use crate::gil;
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple};
 
 /// A function of `drainq._calls`.
 struct PythonFunction {
@@ -139,8 +139,21 @@ pub fn plan(
     PLAN.call(balancer.py(), [balancer, &load])?.extract()
 }
 
-/// Refuses the answer of a callable whose body has not run, such as a coroutine.
-pub fn check_answer(callable: &str, answer: &Bound<'_, PyAny>) -> PyResult<()> {
+/// Refuses an object that cannot be called with these arguments, or whose call would do nothing.
+pub fn check_callable(name: &str, value: &Bound<'_, PyAny>, arguments: &[&str]) -> PyResult<()> {
+    let py = value.py();
+    let fixed = [name.into_pyobject(py)?.into_any(), value.clone()];
+    let names = arguments.iter().map(|argument| Ok(argument.into_pyobject(py)?.into_any()));
+    let all: Vec<_> = fixed.into_iter().map(Ok).chain(names).collect::<PyResult<_>>()?;
+    gil::call_with(&py.import("drainq.callables")?.getattr("check_callable")?, &PyTuple::new(py, all)?).map(drop)
+}
+
+/// Refuses the result of a call if none of its code has run, such as the coroutine of an async function behind a
+/// lambda, which no check before the call can find.
+pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
+    if answer.is_none() {
+        return Ok(());
+    }
     let name = PyString::new(answer.py(), callable);
-    CHECK_ANSWER.call(answer.py(), [&name, answer]).map(drop)
+    CHECK_ANSWER.call(answer.py(), [&name, &answer]).map(drop)
 }

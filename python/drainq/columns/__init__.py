@@ -11,8 +11,8 @@ except ImportError as missing:
     raise ImportError(f"drainq.columns needs pyarrow: pip install pyarrow ({missing})") from missing
 
 from drainq.columns.access_log import parse_access_log
+from drainq.columns.aggregate import percentiles
 from drainq.columns.group_by import GroupBy
-from drainq.columns.percentile import percentiles
 from drainq.errors import TooManyGroups
 
 __all__ = ["GroupBy", "TooManyGroups", "parse_access_log", "percentiles"]

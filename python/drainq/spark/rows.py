@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from drainq.spark.checks import member
+from drainq.arguments import member
 
 
 class Rows(enum.Enum):

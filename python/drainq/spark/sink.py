@@ -20,10 +20,9 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, seconds, whole
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
-from drainq.spark.checks import whole
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.sink_settings import MakeWriter, OnError, Settings, on_error_of
 from drainq.spark.task_attempt import task_info
@@ -163,7 +162,7 @@ def sink(
     Source: Kafka Connect's sink tasks, which also limit the requests in flight and report errors record by record.
     """
     check_callable("make_writer", make_writer, "info")
-    threads = whole("threads", threads, 1)
+    threads = whole("threads", threads, least=1)
     if not isinstance(backoff, Backoff):
         raise TypeError(f"backoff must be a drainq.backoff.Backoff, got {backoff!r}")
     if isinstance(columns, str) or (columns is not None and not columns):
@@ -172,11 +171,11 @@ def sink(
         make_writer=make_writer,
         threads=threads,
         rows=rows_of(rows),
-        max_in_flight=whole("max_in_flight", 3 * threads if max_in_flight is None else max_in_flight, 1),
-        max_batch_rows=whole("max_batch_rows", max_batch_rows, 1),
-        max_batch_bytes=None if max_batch_bytes is None else whole("max_batch_bytes", max_batch_bytes, 1),
+        max_in_flight=whole("max_in_flight", 3 * threads if max_in_flight is None else max_in_flight, least=1),
+        max_batch_rows=whole("max_batch_rows", max_batch_rows, least=1),
+        max_batch_bytes=None if max_batch_bytes is None else whole("max_batch_bytes", max_batch_bytes, least=1),
         linger=seconds("linger", linger),
-        retries=whole("retries", retries, 0),
+        retries=whole("retries", retries, least=0),
         backoff=backoff,
         on_error=on_error_of(on_error, delayed),
         delayed=delayed,

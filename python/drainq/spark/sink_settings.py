@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from drainq.arguments import member
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
-from drainq.spark.checks import member
 from drainq.spark.rows import Rows
 from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.version import installed

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from drainq.arguments import member
 from drainq.backoff import Tries
 from drainq.callables import check_answer, check_callable
 from drainq.delivery.dead_letter_offer import offer_all
@@ -21,7 +22,6 @@ from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.payload import pack
 from drainq.delivery.sink_contract import error_text
 from drainq.spark.batcher import count
-from drainq.spark.checks import member
 from drainq.spark.sink_settings import OnError, Settings
 from drainq.spark.sink_window import Window
 from drainq.spark.task_attempt import TaskInfo

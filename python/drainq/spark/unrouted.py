@@ -10,8 +10,8 @@ import enum
 from collections.abc import Iterable
 from typing import Any
 
+from drainq.arguments import member
 from drainq.errors import DrainqError
-from drainq.spark.checks import member
 from drainq.statistics import BatchQueueStats
 
 _MOST_NAMED = 5

@@ -18,7 +18,7 @@ use crate::ctrl_c;
 use crate::deadline::Deadline;
 use crate::fork::{self, Renew};
 use crate::python_calls::{self, log_error};
-use crate::{callables, gil, thread};
+use crate::{gil, thread};
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::drop_counts::{DropCounts, DropReason, INTERVAL};
 use drainq_core::sync::Mutex;
@@ -174,7 +174,7 @@ impl DropReports {
             let reason = PyString::intern(py, reason.name());
             gil::call(on_drop.bind(py), [&reason, &count])
         });
-        if let Err(error) = answer.and_then(|answer| callables::check_answer("on_drop", answer)) {
+        if let Err(error) = answer.and_then(|answer| python_calls::check_answer("on_drop", answer)) {
             let error = python_calls::value(py, error);
             if !python_calls::interrupt_again(py, &error) {
                 log_error(py, "on_drop raised", &error);

@@ -1,8 +1,8 @@
 //! The Python callables of a queue: handlers, error handler, and how they are called.
 
 use super::types::item::Item;
+use crate::gil;
 use crate::python_calls::{self, log_error};
-use crate::{callables, gil};
 use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
 
@@ -70,7 +70,7 @@ impl Handler {
             }
         };
         let called = gil::call(self.consume.bind(py), [&batch]);
-        match called.and_then(|answer| callables::check_answer("the handler", answer)) {
+        match called.and_then(|answer| python_calls::check_answer("the handler", answer)) {
             Ok(()) => vec![(Outcome::Handled, size)],
             Err(error) => {
                 let dead = report(py, on_error, &batch, size, error, queue).min(size);
@@ -82,7 +82,7 @@ impl Handler {
 
 fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, name: &str) {
     let Some(callable) = callable else { return };
-    if let Err(error) = gil::call(callable.bind(py), []).and_then(|answer| callables::check_answer(name, answer)) {
+    if let Err(error) = gil::call(callable.bind(py), []).and_then(|answer| python_calls::check_answer(name, answer)) {
         let error = python_calls::value(py, error);
         log_error(py, &format!("{name} raised"), &error);
     }

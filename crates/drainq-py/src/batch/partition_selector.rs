@@ -1,7 +1,7 @@
 //! `PartitionSelector`: which partition an item goes to.
 
 use crate::pickling::{self, Recipe};
-use crate::{callables, errors, gil};
+use crate::{errors, gil, python_calls};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -49,7 +49,7 @@ impl PartitionSelector {
     /// partitions stays the same.
     #[staticmethod]
     fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
-        callables::check("key", &key, &["item"])?;
+        python_calls::check_callable("key", &key, &["item"])?;
         Ok(Self(SelectorRule::By(key.unbind())))
     }
 

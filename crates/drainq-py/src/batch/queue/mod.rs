@@ -3,7 +3,6 @@
 mod add_handler;
 mod attempt;
 mod flush;
-mod produce;
 pub mod raw_method;
 pub mod shutdown;
 
@@ -13,6 +12,7 @@ use crate::batch::coroutines;
 use crate::batch::interpreter_exit::{self, Live};
 use crate::batch::shared_queue::SharedQueue;
 use crate::batch::stats;
+use crate::deadline::{Deadline, MayWait};
 use crate::errors;
 use crate::fork::{self, Renew};
 use crate::pickling;
@@ -127,6 +127,66 @@ impl BatchQueue {
         shared.start_threads(py)?;
         shared.set_made();
         Ok(queue.unbind())
+    }
+
+    /// Queue one item.
+    ///
+    /// On a ``BLOCKING`` queue this waits for room, without the GIL; Ctrl-C ends the wait. On
+    /// an ``IF_POSSIBLE`` queue it never waits.
+    ///
+    /// Args:
+    ///     item: any object. Kept by reference until its batch has been handled.
+    /// Returns:
+    ///     True if it was queued, False if there was no room or the queue is shut down.
+    /// Raises:
+    ///     WouldDeadlock: called from a handler of this queue while the partition is full
+    ///         and the queue is ``BLOCKING``.
+    ///     MemoryError: there is no memory for the item, which is not counted as offered.
+    ///
+    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``.
+    pub fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.shared().produce(item, self.shared().may_wait())
+    }
+
+    /// Queue one item, waiting for room until a deadline, whatever the queue's strategy.
+    ///
+    /// Args:
+    ///     item: any object.
+    ///     timeout: seconds to wait for room; 0 never waits; None does the same as ``produce``.
+    /// Returns:
+    ///     True if it was queued, False if the time ran out or the queue is shut down.
+    /// Raises:
+    ///     WouldDeadlock: it would wait, and was called from a handler of this queue.
+    ///     MemoryError: as ``produce``.
+    ///     ValueError: ``timeout`` is negative or not a number.
+    ///
+    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is ours.
+    #[pyo3(signature = (item, timeout=None))]
+    fn offer(
+        &self,
+        item: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        let may_wait = match timeout {
+            None => self.shared().may_wait(),
+            Some(_) => MayWait::Until(Deadline::after("timeout", timeout)?),
+        };
+        self.shared().produce(item, may_wait)
+    }
+
+    /// Queue many items, in order.
+    ///
+    /// Args:
+    ///     items: an iterable, but no str or bytes: to queue characters, give a list of them.
+    /// Returns:
+    ///     How many were accepted. On a ``BLOCKING`` queue that is all of them, unless the
+    ///     queue is shut down meanwhile.
+    /// Raises:
+    ///     TypeError: ``items`` is no iterable, or a str or bytes.
+    ///     MemoryError: there is no memory for the next item; the items before that are queued.
+    ///     An exception of the iteration. The items before it are queued.
+    pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
+        self.shared().produce_many(items, self.shared().may_wait())
     }
 
     /// The counters now: a :class:`BatchQueueStats`.

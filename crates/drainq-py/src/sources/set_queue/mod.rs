@@ -32,7 +32,7 @@ use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::Identity;
 use crate::waiting::awaitable::QueueAwaitable;
 use crate::waiting::event_loops::EventLoops;
-use crate::{arguments, callables, errors, gil, pickling, statistics};
+use crate::{arguments, errors, gil, pickling, python_calls, statistics};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
@@ -158,7 +158,9 @@ impl SetQueue {
         clock: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let capacity = arguments::capacity_in_items(capacity)?;
-        callables::check_if_given("key", key.as_ref().map(|key| key.bind(py)), &["item"])?;
+        if let Some(key) = &key {
+            python_calls::check_callable("key", key.bind(py), &["item"])?;
+        }
         if let Some(clock) = &clock {
             gil::call(&py.import("drainq.arguments")?.getattr("check_clock_if_given")?, [clock.bind(py)])?;
         }
