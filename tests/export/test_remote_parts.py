@@ -123,11 +123,12 @@ def test_after_some_tries_another_server_gets_the_batch_under_a_new_number():
 
 
 def test_a_server_that_left_the_list_is_closed_and_what_it_owed_goes_to_another():
-    sink = sink_to("hash", key=str, a=(gone := Server(failed())))
+    sink = sink_to("hash", key=str, a=(gone := Server(failed(), failed())), batch_items=1)
     rest = rest_of(sink, [1, 2])
-    sink._peers["b"] = there = Server([(1, "odd")])
+    sink._peers["b"] = there = Server([], [(0, "odd")])
     sink._addresses = ("b",)
-    assert sink.send(rest) == [(1, "odd")] and there.sent() == [(2, 2, 2)] and gone.closed and not there.closed
+    assert sink.send(rest) == [(1, "odd")] and there.sent() == [(3, 2, 1), (4, 3, 1)]
+    assert gone.closed and not there.closed
 
 
 def test_after_the_cancel_nothing_is_sent():
@@ -151,6 +152,18 @@ def test_a_key_has_the_server_of_its_type_and_value_whatever_was_asked_before():
             assert router.split([key], addresses, lambda _: True) == {owner(key, addresses): [0]}
 
 
+def grpc_error(code):
+    error = OSError(code)
+    error.code, error.details = lambda: SimpleNamespace(name=code), lambda: "away"
+    error.trailing_metadata = tuple
+    return error
+
+
+def fails(error):
+    yield from ()
+    raise error
+
+
 def parcel(number):
     return PeerParcel(WireBatch("s", number, 1, [msgspec.Raw(b"\x01")]), [0], "a")
 
@@ -172,7 +185,7 @@ def test_a_batch_fails_with_the_one_that_it_must_not_overtake():
 
 
 def test_a_stream_moves_with_its_first_batch_and_with_each_answer_and_stays_while_it_is_owed_one(monkeypatch):
-    monkeypatch.setattr(peers, "IDLE", 0.001)
+    monkeypatch.setattr(peers, "IDLE", 0.0)
     peer = Peer(None, window=2, timeout=1.0)
     stream, one, two = peers._Stream(peer, None), parcel(1), parcel(2)
     peer._stream, requests = stream, stream.requests()
@@ -184,17 +197,25 @@ def test_a_stream_moves_with_its_first_batch_and_with_each_answer_and_stays_whil
     assert moves == [True, False, True] and one.ack == Ack(1)
     assert [next(requests), next(requests)] == [encode(one.batch), encode(two.batch)]
     peer.put(parcel(3), None)
-    waits, next_one = Call(lambda: peer.put(parcel(4), None)), Call(lambda: (next(requests), next(requests)))
-    assert not waits.done()  # the window is full
+    assert next(requests) == encode(parcel(3).batch)
+    waits, next_one = Call(lambda: peer.put(parcel(4), None)), Call(lambda: next(requests))
+    assert not waits.done() and not next_one.done()  # the window is full
     stream._acknowledge(Ack(2))
     waits.result()
-    assert next_one.result() == (encode(parcel(3).batch), encode(parcel(4).batch))
+    assert next_one.result() == encode(parcel(4).batch)
     for data, why in (([b"?"], "the answer is not one of a drainq server"), ([], "the server closed the stream")):
         with peer.changed:
             stream.put(last := parcel(5))
         stream._call = iter(data)
         stream._read()
         assert why in str(last.failure) and stream.over and not stream.under_way
+    lost = grpc_error("UNAVAILABLE")
+    for why, error in ((None, lost), ("cancelled", None)):
+        with peer.changed:
+            stream.put(last := parcel(6))
+        stream._why, stream._call, stream._connection = why, fails(lost), SimpleNamespace(target="h:1")
+        stream._read()
+        assert last.failure.error is error and (why or "UNAVAILABLE") in str(last.failure)
 
 
 def test_a_batch_is_handled_once_until_it_is_settled_dropped_or_its_sender_is_forgotten():
@@ -221,6 +242,10 @@ def test_a_batch_is_handled_once_until_it_is_settled_dropped_or_its_sender_is_fo
     assert not begin(1, sender="other")[1] and len(received) == 3  # "s" has one that is being handled
     begin(1, sender="third")
     assert begin(1)[1] is False and begin(1, sender="other")[1]
+    received = Received(most_senders=2)
+    for sender in "abac":  # "b" was silent longest
+        received.answer(begin(1, sender=sender)[0], Ack(1))
+    assert begin(1, sender="a")[1] is False
 
 
 def test_a_server_counts_what_it_handled_and_names_places_in_the_batch(gathered):
@@ -241,4 +266,5 @@ def test_a_batch_for_a_queue_that_is_shut_down_is_not_received_and_may_come_agai
             for _ in range(2):
                 with pytest.raises(_Closing):
                     server._receive(encode(WireBatch("s", 1, 1, [msgspec.Raw(b"\x01")])))
-            assert server.stats().received == server.stats().repeated == 0
+            assert server.stats().received == server.stats().repeated == 0 and server.wait(0) is False
+        assert server.close() and server.wait(0) is True

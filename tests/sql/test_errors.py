@@ -19,6 +19,7 @@ from drainq.sql.driver_errors import (
     SQLSTATES,
     connection_is_gone,
     failure_of,
+    one_line,
     passes,
     reason_is_open,
     table_is_missing,
@@ -84,6 +85,10 @@ def test_only_a_refusal_whose_code_is_not_known_is_looked_into():
         error(psycopg.errors.ConnectionTimeout, "zu spät"),
     ):
         assert not reason_is_open(known)
+
+
+def test_a_drivers_message_is_shown_in_one_line_without_a_password():
+    assert one_line(ValueError("no\n  postgresql://me:secret@h/db")) == "no postgresql://me:***@h/db"
 
 
 def test_a_missing_table_is_told_from_other_errors():

@@ -92,7 +92,6 @@ class Connection:
         certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by. None: those of
             gRPC.
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate of the client.
-        options: of the channel, as grpcio takes them.
     Raises:
         ImportError: grpcio is not installed.
         TypeError, ValueError: an argument is invalid.
@@ -109,7 +108,6 @@ class Connection:
         certificate: str | Path | bytes | None = None,
         client_certificate: str | Path | bytes | None = None,
         client_key: str | Path | bytes | None = None,
-        options: Mapping[str, Any] | None = None,
     ) -> None:
         [self._grpc] = extra(needs, "grpc")
         self.target = target(parameter, endpoint, insecure=insecure)
@@ -129,7 +127,7 @@ class Connection:
         self._credentials = (
             None if insecure else self._grpc.ssl_channel_credentials(*(pem(*key) for key in _in_order(keys)))
         )
-        self._options = list({**OPTIONS, **(options or {})}.items())
+        self._options = list(OPTIONS.items())
         self._renew_in_child()
         renew_in_child(self)
 

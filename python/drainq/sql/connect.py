@@ -90,8 +90,7 @@ def connect_sqlite(
         try:
             _set_up(connection, write_ahead=write_ahead)
         except sqlite3.OperationalError as error:
-            connection.close()
-            if ("readonly" not in str(error) and "unable to open" not in str(error)) or not os.path.isfile(path):
+            if "readonly" not in str(error) and "unable to open" not in str(error):
                 raise
             connection = opened(f"file:{percent_encoded(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
             _set_up(connection, write_ahead=False)
@@ -104,6 +103,7 @@ def connect_sqlite(
 
 
 def _set_up(connection: sqlite3.Connection, *, write_ahead: bool) -> None:
+    """Set up a new connection, or close it and raise."""
     try:
         if write_ahead:
             try:
