@@ -46,7 +46,7 @@ class DeadLetters:
         delayed: the queue that stores the messages; its codec must encode dicts, as the default one does.
         label: the owner of the messages, such as ``"batch-writer/visits"``; messages of other owners are left alone.
         books: count the items.
-        clock: decides when a message is due, if the delayed queue has no ``clock`` of its own.
+        clock: decides when a message is due, if the delayed queue has no ``clock``.
         key_of: maps an item to its key: a newer item replaces an older one of the same key. None: items do not replace
             each other.
         pack_item, unpack_item: convert an item to values that :func:`~drainq.delivery.payload.pack` accepts, and back.
@@ -339,7 +339,7 @@ class DeadLetters:
             self._books.move(self._size(out), Outcome.DEAD_LETTERED, Outcome.SENT)
 
     def _move_apart(self, message: str, payload: Any, left: list[Any], moved: list[Any], due: Any) -> None:
-        """Move overtaken items to a message of their own."""
+        """Move overtaken items to a separate message."""
         changed = [(f"{message}/older", {**payload, "items": moved, "older": True})]
         if left:
             changed.append((message, {**payload, "items": left}))

@@ -54,7 +54,7 @@ class Rest(list[Any]):
     Not for sinks whose items replace each other.
 
     Args:
-        items: in the order in which they are to be sent.
+        items: the unsent items, in order.
         places: their indexes in the list that ``send`` got.
     """
 

@@ -201,7 +201,7 @@ class Worker(Producer[Item]):
         with self._lock:
             self._arrived += count
             self._in_handler += count
-            if self._ended:  # the books were closed before it came here, and say that it is lost
+            if self._ended:  # the account was closed before, and counts the item as lost
                 self._books.move(count, Outcome.LOST, Outcome.PENDING)
             else:
                 self._books.arrive(count)

@@ -2,7 +2,7 @@
 
 1. TLS is used unless ``insecure=True``, which warns if the target is another machine.
 2. Headers and keys are credentials, so no ``repr`` and no message shows them.
-3. A forked child opens a channel of its own and leaves the parent's alone.
+3. A forked child opens its own channel, and does not touch the parent's.
 
 Source: "Authentication" in gRPC's guides; the OTLP specification for the meaning of ``http`` and ``https``.
 """

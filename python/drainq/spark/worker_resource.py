@@ -1,7 +1,7 @@
 """Worker resources: connections and pools that a worker process keeps from task to task.
 
 Spark uses a Python process for many tasks, and kills it a minute after the last one without ``atexit`` or a catchable
-signal. So an idle resource closes by itself before.
+signal. So a resource that is idle for some seconds is closed before that.
 
 # Invariants
 

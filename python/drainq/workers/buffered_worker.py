@@ -131,7 +131,7 @@ class Buffered(Delivering[Item], Holder[Item]):
             self._put_back(kept)
 
     def _say_failed(self, count: int, error: Exception) -> None:
-        if not isinstance(error, _Accounted) or error.left:  # the delivery has said what it lost
+        if not isinstance(error, _Accounted) or error.left:  # the delivery has reported its losses
             why = error_text(error.__cause__ or error, values=self._log_values)
             log.error("%s: %d items are not written yet, and are kept: %s", self._name, count, why)
 

@@ -179,7 +179,7 @@ class DeclaredMetrics(Buffered[Any]):
                 try:
                     if merged.metric.keep:
                         self._tables.clear(merged.metric, now)
-                except Exception as error:  # what was delivered is delivered; old rows go the next time
+                except Exception as error:  # the items are delivered; old rows are deleted the next time
                     shown = to_show(error, values=self._log_values)
                     log.error("%s: rows that are too old could not be deleted", merged.metric.name, exc_info=shown)
 

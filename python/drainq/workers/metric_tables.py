@@ -57,7 +57,7 @@ def tables_of(metric: Metric) -> list[MetricTable]:
 
 
 def _columns_with_tables(metric: Metric) -> list[str]:
-    """Return the columns that have a table of their own in each period."""
+    """Return the columns that have a separate table in each period."""
     return [column for column, value in metric.values.items() if value.kind in ("percentile", "distinct")]
 
 

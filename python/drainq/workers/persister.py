@@ -154,7 +154,7 @@ class MetricsPersister(Buffered[Row]):
     def _merged(self, rows: list[Any]) -> list[Any]:
         try:
             return self._counting.merged(rows)
-        except Exception:  # values that Python cannot add: the database may, or it says which it refuses
+        except Exception:  # Python cannot add these values; the database may, or it names those that it refuses
             return rows
 
     def _entries(self) -> int:

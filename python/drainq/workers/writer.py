@@ -44,7 +44,7 @@ class BatchWriter(SendingWorker[Row]):
         columns: the names of an item's values; an item is a tuple in this order.
         key: the columns that identify a row: a row replaces an existing one with equal columns. The table needs a
             primary key or unique index on them, whose rules decide which keys are equal. None: every row is inserted.
-        threads: drain threads, each with a connection of its own.
+        threads: drain threads, each with its own connection.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.

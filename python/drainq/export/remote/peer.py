@@ -174,7 +174,7 @@ class _Stream:
             with changed:
                 idle = not changed.wait_for(lambda: self._outbox or self.over, IDLE)
                 if self.over or (idle and not self.under_way):
-                    self.over = True  # from now on a batch opens a stream of its own
+                    self.over = True  # the next batch opens a new stream
                     return
                 if idle:
                     continue

@@ -339,7 +339,7 @@ class RemoteServer:
             for name, count in counts.items():
                 self._counts[name] += count
 
-    # -- what users call --------------------------------------------------------------------------
+    # -- public methods --------------------------------------------------------------------------
 
     def stats(self) -> RemoteServerStats:
         """Return the counters."""
