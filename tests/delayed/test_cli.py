@@ -325,6 +325,16 @@ def test_an_age_is_in_seconds_or_has_a_unit(age, seconds):
     assert arguments.older_than == seconds
 
 
+def test_lists_have_their_limits():
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers(required=True))
+    limits = [
+        parser.parse_args(["delayed", name, "--url", "sqlite:///x.db", "--queue", "mail"]).limit
+        for name in ("peek", "dead", "history")
+    ]
+    assert limits == [10, 20, 20]
+
+
 @pytest.mark.parametrize("columns", [40, 60, 200])
 def test_tables_and_lines_fit_the_terminal(call, database, monkeypatch, columns):
     queue = database.open("mail", clock=None)

@@ -167,6 +167,9 @@ def test_a_starred_expression_fires_in_both_passes_of_an_overlap():
         "2025-11-02T01:30:00-05:00",
         "2025-11-02T02:00:00-05:00",
     ]
+    assert fires("45 * * * *", "Australia/Lord_Howe", "2025-04-05T14:00:00+00:00", count=3) == [
+        "2025-04-06T01:45:00+11:00", "2025-04-06T01:45:00+10:30", "2025-04-06T02:45:00+10:30",
+    ]  # fmt: skip
 
 
 def test_a_starred_expression_loses_nothing_where_the_clock_moves_by_half_an_hour():

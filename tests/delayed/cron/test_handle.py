@@ -142,6 +142,30 @@ def test_the_watch_wakes_what_is_due_by_the_queues_clock(now, clock):
     assert (due.woken, later.woken) == (2, 1)
 
 
+def test_a_watch_repeats_once_for_all_its_schedules_and_ends_with_the_last(now, clock, monkeypatch):
+    repeats = []
+
+    class Repeats:
+        def __init__(self, turn, *, timer):
+            self.calls = []
+            repeats.append(self.calls)
+
+        def wake_after(self, seconds):
+            self.calls.append("begun")
+
+        def stop(self, timeout):
+            self.calls.append("ended")
+
+    monkeypatch.setattr(drainq.delayed.cron.schedule_watch, "Repeat", Repeats)
+    watch, schedules = Watch(clock), [Schedule(now), Schedule(now)]
+    for _ in range(2):
+        for act in (watch.add, watch.discard):
+            act(schedules[0])
+            assert repeats[-1] == ["begun"]
+            act(schedules[1])
+    assert repeats == [["begun", "ended"]] * 2
+
+
 def test_a_clock_that_cannot_be_read_is_logged_and_the_watch_goes_on(now, clock, caplog):
     watch = Watch(clock)
     clock.now = lambda: 1 / 0
