@@ -175,6 +175,26 @@ class Get(Case):
         return [*(answer or []), *self.queue.get_many(9, timeout=0)], ["a", "b"]
 
 
+class Join(Get):
+    """A wait for the end of the work; its act takes the item and says that it is done."""
+
+    def __init__(self, kind=MultiQueue):
+        super().__init__(lambda queue: queue.join_async(), kind)
+        self.sub.put("a")
+
+    async def run(self):
+        assert await self.queue.join_async()
+
+    def act(self):
+        if not self.acted:
+            self.acted = True
+            assert self.queue.get() == "a"
+            self.queue.task_done()
+
+    def books(self, answer):
+        return [], []
+
+
 class GetAll(Get):
     def __init__(self, kind=MultiQueue):
         super().__init__(None, kind)
@@ -276,6 +296,8 @@ CASES = {
     "get_many_async": lambda: Get(lambda queue: queue.get_many_async(2)),
     "get_many_async of two": lambda: Get(lambda queue: queue.get_many_async(2, min_items=2, timeout=60)),
     "stream_async": GetAll,
+    "join_async": Join,
+    "join_async of a set queue": lambda: Join(SetQueue),
     "put_async": Put,
     "put_async with a timeout": lambda: Put(timeout=60),
     "get_async of a set queue": lambda: Get(lambda queue: queue.get_async(timeout=60), SetQueue),

@@ -224,7 +224,7 @@ class Batch:
 
 def run_tasks(queue: Any, ends: list[Any], gets: list[Callable[[], Any]]) -> None:
     """Puts and gets in tasks, each for a moment; one of them is cancelled."""
-    gets = [*gets, lambda: queue.get_many_async(2), lambda: anext(queue.stream_async())]
+    gets = [*gets, lambda: queue.get_many_async(2), lambda: anext(queue.stream_async()), lambda: queue.join_async(0.01)]
 
     async def one(number: int) -> None:
         with contextlib.suppress(*REFUSED):
@@ -331,6 +331,8 @@ class Multi:
         with self.queue as queue:
             self.got.extend(queue.stream())
         asyncio.run(enter(self.queue))
+        queue.task_done()
+        queue.join(timeout=0.001)
         MultiQueue[Name]().add_sub_queue(Name(1)).put(Name(2))  # ends with its items
 
     rows: ClassVar[Rows] = {
@@ -338,10 +340,10 @@ class Multi:
         "MultiQueue: add_sub_queue remove_sub_queue get_sub_queue keys __getitem__ __contains__ __len__": keys,
         "SubQueue: put put_nowait put_many clear remove remove_if enable disable stats qsize empty full remaining_capacity"
         " __repr__ __contains__ __iter__": items,
-        "MultiQueue: get_async get_item_async get_many_async stream_async": tasks,
+        "MultiQueue: get_async get_item_async get_many_async stream_async join_async": tasks,
         "SubQueue: put_async": tasks,
         "QueueAwaitable: __await__ __iter__ __next__ send throw close": tasks,
-        "MultiQueue: shutdown stream __enter__ __exit__ __aenter__ __aexit__": close,
+        "MultiQueue: shutdown stream task_done join __enter__ __exit__ __aenter__ __aexit__": close,
     }
 
     def end(self) -> None:
@@ -407,6 +409,9 @@ class Set:
         with queue:
             self.got.extend(queue.stream())
         asyncio.run(enter(queue))
+        with contextlib.suppress(ValueError):  # nothing was got yet, or all of it is done
+            queue.task_done()
+        queue.join(timeout=0.001)
         SetQueue[Name]().put(Name(1))  # ends with its item
 
     def tasks(self) -> None:
@@ -416,10 +421,10 @@ class Set:
         self.put[:], self.got[:] = [True] * now.put, [Name(0)] * (now.put - now.size)
 
     rows: ClassVar[Rows] = {
-        "SetQueue: put_async get_async get_many_async stream_async": tasks,
+        "SetQueue: put_async get_async get_many_async stream_async join_async": tasks,
         "SetQueue: put put_nowait put_many get get_nowait get_many done": get,
         "SetQueue: __contains__ knows __iter__ __len__ __repr__ qsize empty full remaining_capacity stats clear shutdown"
-        " stream __enter__ __exit__ __aenter__ __aexit__": show,
+        " stream task_done join __enter__ __exit__ __aenter__ __aexit__": show,
     }
 
     def end(self) -> None:

@@ -1,9 +1,9 @@
 """The batch queue and asyncio: producing from a coroutine, and handlers that are ``async def``.
 
 Producing: an item is pushed if there is room, in one step that never waits. While its partition is full the coroutine
-sleeps, 1 ms at first and up to 20 ms, and tries again. So a full queue never stops the event loop, and no thread waits
-on a coroutine's behalf. A coroutine has no place in the line of producers that wait: of a coroutine and a thread, the
-first to try after room was made gets it.
+sleeps, and the drain thread that makes room wakes it. So a full queue never stops the event loop, and no thread waits
+on a coroutine's behalf. The coroutines of a partition wait in one line, and the threads in another: of a coroutine and
+a thread, the first to try after room was made gets it.
 
 Handling: the drain thread hands the batch to the event loop of the configuration and waits, without the GIL, until the
 handler's coroutine has ended there. So the queue's promises hold: one call of a handler at a time,
@@ -28,8 +28,6 @@ from typing import Any
 from drainq.callables import is_async
 from drainq.errors import WouldDeadlock
 
-_FIRST_PAUSE = 0.001  # seconds
-_LONGEST_PAUSE = 0.020
 _SLICE = 0.1  # seconds after which a drain thread looks whether the handlers' event loop was closed
 
 HANDLING: ContextVar[tuple[int, ...]] = ContextVar("drainq_handling", default=())
@@ -57,19 +55,8 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
                 "own return can make; use offer_async(item, timeout=0), IF_POSSIBLE, or a larger buffer_size or "
                 "capacity"
             )
-        clock = asyncio.get_running_loop().time
-        deadline = None if timeout is None else clock() + timeout
-        pause = _FIRST_PAUSE
-        while True:
-            left = pause if deadline is None else deadline - clock()
-            await asyncio.sleep(max(0.0, min(pause, left)))
-            accepted = attempt.try_now()
-            if accepted is not None:
-                return accepted
-            if deadline is not None and clock() >= deadline:
-                attempt.give_up()
-                return False
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        answer: bool = await attempt.when_room(timeout)
+        return answer
     except BaseException:  # a cancelled task, or a loop that is closed
         attempt.give_up()
         raise

@@ -181,6 +181,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "MultiQueue.get_many_async (n)": (with_multi("get_many_async"), {"n": "whole"}),
     "MultiQueue.get_async": (with_multi("get_async"), {"timeout": "seconds or None"}),
     "MultiQueue.get_item_async": (with_multi("get_item_async"), {"timeout": "seconds or None"}),
+    "MultiQueue.join": (with_multi("join"), {"timeout": "seconds or None"}),
+    "MultiQueue.join_async": (with_multi("join_async"), {"timeout": "seconds or None"}),
     "MultiQueue.shutdown": (with_multi("shutdown"), {"immediate": "flag"}),
     "PartitionPolicy.adaptive": (PartitionPolicy.adaptive, {"multiplier": "count"}),
     "PartitionPolicy.fixed": (PartitionPolicy.fixed, {"count": "count"}),
@@ -223,6 +225,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "SetQueue.done": (with_set_queue("done"), {"items": "items"}),
     "SetQueue.put_many (items)": (with_set_queue("put_many"), {"items": "items"}),
     "SetQueue.put_many": (with_set_queue("put_many", [2]), {"block": "flag", "timeout": "seconds or None"}),
+    "SetQueue.join": (with_set_queue("join"), {"timeout": "seconds or None"}),
+    "SetQueue.join_async": (with_set_queue("join_async"), {"timeout": "seconds or None"}),
     "SetQueue.shutdown": (with_set_queue("shutdown"), {"immediate": "flag"}),
     "SourceScheduler": (
         scheduler,

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -61,42 +62,6 @@ def test_a_full_queue_does_not_stop_the_event_loop():
             return gate.items
 
     assert asyncio.run(main())[-1] == "waits"
-
-
-@pytest.mark.parametrize("tries", [1, 2, 4])
-def test_a_task_that_is_cancelled_right_after_its_item_went_in_has_its_result(tries):
-    class Attempt:
-        """An attempt that succeeds at last; then the task is cancelled before the event loop does anything else."""
-
-        given_up, left = 0, tries
-
-        def is_crowded(self):
-            return False
-
-        def try_now(self):
-            self.left -= 1
-            if self.left:
-                return None
-            asyncio.get_running_loop().call_soon(task.cancel)
-            return True
-
-        def give_up(self):
-            self.given_up += 1
-
-    class Queue:
-        name = "scripted"
-
-        def _attempt(self, item):
-            return attempt
-
-    async def main():
-        nonlocal task
-        task = asyncio.create_task(aio.produce(Queue(), "item", None, 0, True))
-        return await asyncio.gather(task, return_exceptions=True)
-
-    attempt, task = Attempt(), None
-    assert asyncio.run(main()) == [True]
-    assert (attempt.left, attempt.given_up) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -426,3 +391,47 @@ def test_a_coroutine_that_is_never_awaited_offers_nothing():
         with pytest.warns(RuntimeWarning, match="never awaited"):
             queue.produce_async(1)
         assert queue.stats().offered == 0
+
+
+def test_coroutines_that_wait_for_room_are_woken_and_set_no_timer():
+    busy, go_on, handled = threading.Event(), threading.Event(), []
+
+    def handle(batch):
+        busy.set()
+        assert go_on.wait(30)
+        handled.extend(batch)
+
+    async def main():
+        queue = BatchQueue("full", buffer_size=2, threads=1, consumer=handle)
+        assert await queue.produce_async(0)
+        await asyncio.to_thread(busy.wait)
+        assert await queue.produce_async(1) and await queue.produce_async(2)
+        tasks = [asyncio.create_task(queue.produce_async(number)) for number in range(3, 40)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert asyncio.get_running_loop()._scheduled == [], "they look from time to time"
+        tasks[0].cancel()
+        go_on.set()
+        tasks[1].cancel()
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert answers[2:] == [True] * 35
+        assert await queue.shutdown_async(30)
+        stats = queue.stats()
+        assert stats.accepted == len(handled) == 38 and stats.rejected["full"] == 2
+
+    asyncio.run(main())
+
+
+def test_loops_on_several_threads_wait_for_room_in_one_queue():
+    handled = []
+    queue = BatchQueue("small", buffer_size=3, threads=1, consumer=handled.extend)
+
+    async def produce(first):
+        return await asyncio.gather(*(queue.produce_async(number) for number in range(first, first + 200)))
+
+    with ThreadPoolExecutor(3) as threads:
+        answers = [threads.submit(asyncio.run, produce(first)) for first in (0, 200, 400)]
+        assert all(queue.produce(number) for number in range(600, 800))
+        assert all(all(answer.result(60)) for answer in answers)
+    assert queue.shutdown(30)
+    assert sorted(handled) == list(range(800))

@@ -166,3 +166,60 @@ def test_a_set_queues_putter_that_waits_learns_that_its_item_is_known():
 def test_a_set_queue_refuses_to_wait_for_more_than_it_can_hold():
     with pytest.raises(ValueError, match="min_items must be at most the capacity"):
         SetQueue(2).get_many(5, min_items=3)
+
+
+def test_join_waits_until_each_item_and_what_it_brought_is_done(kind):
+    """Workers in threads and tasks put what an item leads to before it is done; the join comes after all of them."""
+
+    async def main():
+        both, done = Kind(kind), []
+
+        def lead_on(item):
+            if item < 200:
+                both.end.put_many([2 * item + 1, 2 * item + 2])
+            done.append(item)
+            both.queue.task_done()
+
+        def work():
+            for item in both.queue.stream():
+                lead_on(item)
+
+        async def work_async():
+            async for item in both.queue.stream_async():
+                lead_on(item)
+
+        assert both.queue.join() and await both.queue.join_async(), "nothing was put"
+        both.end.put(0)
+        assert not both.queue.join(timeout=0) and not await both.queue.join_async(timeout=0.001)
+        joins = [in_thread(both.queue.join), *(asyncio.ensure_future(both.queue.join_async()) for _ in range(2))]
+        tasks = [asyncio.ensure_future(work_async()) for _ in range(2)]
+        threads = [in_thread(work) for _ in range(2)]
+        assert await both.queue.join_async(timeout=60)
+        assert sorted(done) == list(range(401))
+        assert await asyncio.wrap_future(joins[0]) and all(await asyncio.gather(*joins[1:]))
+        both.queue.shutdown()
+        await asyncio.gather(*tasks, *map(asyncio.wrap_future, threads))
+        with pytest.raises(ValueError, match="more often than items were taken"):
+            both.queue.task_done()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["clear", "shutdown"])
+def test_what_is_taken_out_undone_is_not_waited_for(kind, end):
+    both = Kind(kind)
+    both.end.put_many([1, 2, 3])
+    assert both.queue.get() == 1
+    join = in_thread(both.queue.join)
+    both.end.clear() if end == "clear" else both.queue.shutdown(immediate=True)
+    assert not both.queue.join(timeout=0)
+    both.queue.task_done()
+    assert join.result()
+
+
+def test_done_of_a_set_queue_is_the_end_of_its_task():
+    queue = SetQueue(in_flight="ack")
+    queue.put_many([1, 2])
+    assert queue.done(queue.get_many(2)) == 2 and queue.join(timeout=0)
+    with pytest.raises(ValueError, match="more often"):
+        queue.task_done()

@@ -126,6 +126,15 @@ impl<T: RingItem> Partition<T> {
         unsafe { self.ring.push_fast_while(next) }
     }
 
+    /// Returns how many more items fit; of weighed items, whether one may fit.
+    pub(super) fn room(&self) -> usize {
+        let capacity = self.ring.capacity();
+        match self.weights.used_and_taken() {
+            Some((used, _)) => usize::from(used < capacity as u64) * usize::MAX,
+            None => capacity.saturating_sub(self.ring.len()),
+        }
+    }
+
     /// Returns why an item finds no room here.
     pub(super) fn refusal(&self) -> Refusal {
         if self.ring.is_closed() { Refusal::Closed } else { Refusal::Full }

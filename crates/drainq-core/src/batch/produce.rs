@@ -292,6 +292,15 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
+    /// Returns how many producers of a partition may try, after a pass has made room: one for each free place, or all of
+    /// them in a queue with a capacity or with weights. For producers that have no place among the waiting threads.
+    pub fn room_in(&self, partition: PartitionId) -> usize {
+        match self.partition(partition).room() {
+            room if room > 0 && self.capacity.is_some() => usize::MAX,
+            room => room,
+        }
+    }
+
     /// Whether at least one in `share` places is taken, in the partition or in a queue with a capacity.
     #[inline]
     pub fn holds_one_in(&self, at: &Partition<T>, share: u64) -> bool {

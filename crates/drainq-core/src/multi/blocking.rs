@@ -52,6 +52,16 @@ impl<T, L: Clone> MultiQueue<T, L> {
     }
 }
 
+impl<T, L: Clone> MultiQueue<T, L> {
+    /// Waits until each item that was put is done or was removed.
+    pub fn join(&self) {
+        let (mut wait, thread) = (self.joiner(), WaitingThread::default());
+        while self.shared().unfinished() > 0 {
+            wait.sleep(&thread);
+        }
+    }
+}
+
 impl<T, L> SubQueue<T, L> {
     /// Adds an item, waiting for room; returns it if it can never be accepted.
     pub fn put(&self, mut item: T) -> Result<(), (T, PutRefusal)> {

@@ -28,6 +28,7 @@ impl<T, L> MultiState<T, L> {
         }
         std::mem::forget(std::mem::take(&mut self.held));
         std::mem::forget(std::mem::take(&mut self.getters));
+        std::mem::forget(std::mem::take(&mut self.joiners));
         self.forget_counts();
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{MultiQueue, Order, PutRefusal, SubQueue, SubQueueSettings};
 use crate::clock::ManualClock;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, model, thread};
 use crate::wait::thread::WaitingThread;
 use crate::wait::tickets::Wake;
@@ -202,5 +203,44 @@ fn a_put_races_a_removal_and_is_either_in_or_refused() {
         let (_, total, _) = queue.stats(&[]);
         assert_eq!(total.counters.put, total.counters.removed);
         assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn a_joiner_is_woken_by_the_last_item_that_is_done_and_sees_what_was_done() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        sub.put(1).unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let worker = {
+            let (queue, done) = (queue.clone(), done.clone());
+            thread::spawn(move || {
+                assert_eq!(queue.get(), Some(1));
+                sub.put(2).unwrap(); // an item may bring another before it is done
+                assert!(queue.task_done());
+                assert_eq!(queue.get(), Some(2));
+                done.store(true, Ordering::Relaxed);
+                assert!(queue.task_done() && !queue.task_done());
+                sub
+            })
+        };
+        queue.join();
+        assert!(done.load(Ordering::Relaxed));
+        assert!(worker.join().is_ok());
+    });
+}
+
+#[test]
+fn a_joiner_is_woken_when_what_waits_is_removed() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        sub.put(1).unwrap();
+        let joiner = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.join())
+        };
+        assert_eq!(sub.clear(), [1]);
+        assert!(joiner.join().is_ok());
+        queue.join();
     });
 }

@@ -28,11 +28,20 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
+    /// Notifies all joiners if every item that was put is done.
+    #[inline]
+    pub fn notify_joiners(&mut self, wakes: &mut Wakes) {
+        if !self.joiners.is_idle() && self.unfinished() == 0 && !planted("multi_join") {
+            self.joiners.notify(Offer::END, WaitersOf::Joiners, wakes);
+        }
+    }
+
     /// Notifies these waiters for the available items or room.
     pub fn notify(&mut self, of: WaitersOf, wakes: &mut Wakes) {
         match of {
             WaitersOf::Getters => self.notify_getters(wakes),
             WaitersOf::Putters(slot) => self.notify_putters(slot, wakes),
+            WaitersOf::Joiners => self.notify_joiners(wakes),
         }
     }
 
@@ -41,6 +50,7 @@ impl<T, L> MultiState<T, L> {
         match of {
             WaitersOf::Getters => &mut self.getters,
             WaitersOf::Putters(slot) => &mut self.sub_mut(slot).putters,
+            WaitersOf::Joiners => &mut self.joiners,
         }
     }
 

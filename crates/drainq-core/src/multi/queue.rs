@@ -92,6 +92,16 @@ impl<T, L: Clone> MultiQueue<T, L> {
         Wait::new(self.shared.clone(), WaitersOf::Getters, None)
     }
 
+    /// Counts an item that a getter took as done; false if all of them are.
+    pub fn task_done(&self) -> bool {
+        self.shared.with(|state, _| state.task_done())
+    }
+
+    /// Makes a waiter for the moment when each item that was put is done or was removed.
+    pub fn joiner(&self) -> Wait<T, L> {
+        Wait::new(self.shared.clone(), WaitersOf::Joiners, None)
+    }
+
     /// Returns how many items can be taken now.
     #[inline]
     pub fn len(&self) -> usize {

@@ -24,12 +24,18 @@ impl<T, L> MultiShared<T, L> {
             let mut state = self.state.lock();
             let answer = step(&mut state, &mut wakes);
             state.notify_getters(&mut wakes);
+            state.notify_joiners(&mut wakes);
             answer
         };
         if !wakes.is_empty() {
             self.deliver(wakes);
         }
         answer
+    }
+
+    /// Returns how many items wait, or were taken and are not done.
+    pub fn unfinished(&self) -> u64 {
+        self.state.lock().unfinished()
     }
 
     /// Nanoseconds on the clock.

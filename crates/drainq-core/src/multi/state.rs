@@ -48,12 +48,15 @@ pub(super) struct MultiState<T, L> {
     ids: u64,
     pub selection: Selection,
     pub getters: Tickets,
+    pub joiners: Tickets,
     /// The items that waiting getters hold (`bulk_get.rs`), by the ticket of the getter.
     pub held: BTreeMap<Ticket, Vec<Held<T>>>,
     pub servable: usize,
     pub full: usize,
     pub depth: usize,
     pub totals: Counters,
+    /// How many of the items that getters took are done.
+    pub done: u64,
     pub is_shut_down: bool,
     /// Whether the shutdown discards items, also those that a getter holds.
     pub discards: bool,
@@ -70,15 +73,30 @@ impl<T, L> MultiState<T, L> {
             ids: 0,
             selection: Selection::new(order),
             getters: Tickets::default(),
+            joiners: Tickets::default(),
             held: BTreeMap::new(),
             servable: 0,
             full: 0,
             depth: 0,
             totals: Counters::default(),
+            done: 0,
             is_shut_down: false,
             discards: false,
             is_orphaned: false,
         }
+    }
+
+    /// Returns how many items wait, are held, or were taken and are not done.
+    #[inline]
+    pub fn unfinished(&self) -> u64 {
+        self.depth as u64 + self.totals.got - self.done
+    }
+
+    /// Counts an item that a getter took as done; false if all of them are.
+    pub fn task_done(&mut self) -> bool {
+        let is_one = self.done < self.totals.got;
+        self.done += u64::from(is_one);
+        is_one
     }
 
     /// Returns a ticket that was never given out before.
@@ -196,7 +214,7 @@ impl<T, L> MultiState<T, L> {
     /// Sets the counters of the whole to zero.
     pub fn forget_counts(&mut self) {
         self.totals = Counters::default();
-        self.depth = 0;
+        (self.depth, self.done) = (0, 0);
     }
 
     /// Takes every item out of a sub-queue.

@@ -2,6 +2,7 @@
 
 use super::caller_count::CallerCount;
 use super::gil_yield::GilYield;
+use super::room_tasks::RoomTasks;
 use super::shared_scheduler::Pool;
 use super::types::item::Item;
 use crate::monitoring::histogram::Histogram;
@@ -34,6 +35,8 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
     pub gil_yield: GilYield,
+    /// The asyncio tasks that wait for room.
+    pub room_tasks: Arc<RoomTasks>,
     /// The times of handler calls.
     pub handler_nanos: Histogram,
     /// The numbers of items of handler calls.
@@ -55,6 +58,7 @@ impl Process {
         });
         Self {
             rebalancer: Mutex::new(Rebalancer::new(queue.clone())),
+            room_tasks: Arc::new(RoomTasks::new(queue.clone())),
             queue,
             started: AtomicBool::new(false),
             threads: Mutex::default(),

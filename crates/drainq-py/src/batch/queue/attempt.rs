@@ -10,9 +10,14 @@
 use super::BatchQueue;
 use crate::arguments;
 use crate::batch::coroutines;
+use crate::batch::room_tasks::RoomPlace;
 use crate::batch::types::item::Item;
 use crate::errors;
 use crate::fork::Generation;
+use crate::waiting::WaitingPlace;
+use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
+use crate::waiting::blocking::Otherwise;
+use crate::waiting::event_loops::EventLoops;
 use drainq_core::batch::partition::FAST_SHARE;
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
@@ -20,6 +25,9 @@ use drainq_core::sync::Mutex;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
+use std::ffi::CStr;
+use std::sync::Arc;
 
 /// An item that is offered to a queue from a coroutine.
 #[pyclass(module = "drainq", frozen)]
@@ -78,6 +86,16 @@ impl ProduceAttempt {
         }
     }
 
+    /// Makes the coroutine that waits for room, at most `timeout` seconds: True if the queue accepted the item, False if
+    /// the time ran out or the queue is closed.
+    fn when_room(slf: Py<Self>, timeout: Option<f64>) -> PyResult<QueueAwaitable> {
+        let place = {
+            let attempt = slf.get();
+            RoomPlace::new(attempt.queue.get().shared().process().room_tasks.clone(), attempt.partition)
+        };
+        QueueAwaitable::within(WhenRoom { attempt: slf, place }, timeout)
+    }
+
     /// Ends the attempt without the item: its time ran out, or its task was cancelled.
     fn give_up(&self, py: Python<'_>) {
         self.reject(py, Rejection::Full);
@@ -99,6 +117,36 @@ impl ProduceAttempt {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.queue)?;
         self.object.try_lock().map_or(Ok(()), |object| visit.call(&*object))
+    }
+}
+
+/// The call that queues an item once there is room.
+struct WhenRoom {
+    attempt: Py<ProduceAttempt>,
+    place: RoomPlace,
+}
+
+impl AsyncCall for WhenRoom {
+    fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
+        let attempt = self.attempt.get();
+        let mut done = attempt.try_now(py)?;
+        if done.is_none() && otherwise == Otherwise::GiveUp {
+            attempt.give_up(py);
+            done = Some(false);
+        }
+        Ok(done.map(|done| PyBool::new(py, done).to_owned().into_any().unbind()))
+    }
+
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
+        (&mut self.place, &self.attempt.get().queue.get().shared().process().room_tasks.event_loops)
+    }
+
+    fn never_awaited(&self) -> Option<&'static CStr> {
+        None
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.attempt)
     }
 }
 

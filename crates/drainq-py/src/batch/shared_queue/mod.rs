@@ -174,6 +174,7 @@ impl SharedQueue {
             return Ok(());
         }
         self.routing.traverse(visit)?;
+        self.process().room_tasks.event_loops.traverse(visit)?;
         self.callables.traverse(visit)?;
         visit.call(self.balancing.as_ref().map(UserBalancer::balancer))?;
         visit.call(self.drops.held())

@@ -18,6 +18,7 @@ impl SharedQueue {
         let process = self.process();
         let queue = process.queue.clone();
         queue.close();
+        process.room_tasks.wake();
         let drained = ctrl_c::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
         let abandoned = if drained { 0 } else { queue.cut().abandoned };
         let is_clean = drained && !queue.is_cut();

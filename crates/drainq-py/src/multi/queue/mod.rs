@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `sub_queues.rs` | add, remove, look up sub-queues |
 //! | `get.rs`, `get_many.rs`, `get_async.rs` | take items |
+//! | `done.rs` | the end of the work |
 //! | here | shut down, count |
 
+mod done;
 mod get;
 mod get_async;
 mod get_many;

@@ -1,15 +1,84 @@
-//! `done`, and the polls during which a done item stays known.
+//! `done`, `task_done` and `join`; the polls during which a done item stays known.
 
 use super::SetQueue;
+use super::state::WaitFor;
+use super::waiting::{SetWait, release};
 use crate::arguments;
+use crate::waiting::WaitingPlace;
+use crate::waiting::awaitable::QueueAwaitable;
+use crate::waiting::event_loops::EventLoops;
+use crate::waiting::join::{self, Joined};
 use drainq_core::sources::set_queue::Poll;
+use drainq_core::wait::tickets::Request;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use std::sync::Arc;
+
+impl Joined for Py<SetQueue> {
+    fn is_finished(&self) -> bool {
+        self.get().state.lock().unfinished() == 0
+    }
+
+    fn joiner(&self) -> Box<dyn WaitingPlace> {
+        Box::new(SetWait::new(&self.get().state, WaitFor::Done, Request::of(1)))
+    }
+
+    fn event_loops(&self) -> &Arc<EventLoops> {
+        &self.get().event_loops
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(self)
+    }
+}
 
 #[pymethods]
 impl SetQueue {
+    /// Say that an item that was taken has been dealt with, for :meth:`join`.
+    ///
+    /// An item may put others before it is done; :meth:`join` then waits for these too. With ``in_flight="ack"`` call
+    /// :meth:`done` instead, which says which items.
+    ///
+    /// Raises:
+    ///     ValueError: called more often than items were taken.
+    ///
+    /// Source: ``queue.Queue.task_done``.
+    fn task_done(&self) -> PyResult<()> {
+        let mut state = self.state.lock();
+        let is_one = state.task_done();
+        release(&self.state, state);
+        if is_one { Ok(()) } else { Err(join::too_many()) }
+    }
+
+    /// Wait until each item that was put is done (:meth:`task_done`, :meth:`done`) or was taken out by :meth:`clear`.
+    ///
+    /// Args:
+    ///     timeout: seconds to wait; ``None`` waits for ever.
+    /// Returns:
+    ///     True if so, False if the time ran out.
+    ///
+    /// Source: ``queue.Queue.join``; the timeout is ours.
+    #[pyo3(signature = (timeout=None))]
+    fn join(
+        slf: Py<Self>,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        join::join(py, &slf, timeout)
+    }
+
+    /// Wait from a coroutine as :meth:`join` does: ``await queue.join_async()``.
+    #[pyo3(signature = (timeout=None))]
+    fn join_async(
+        slf: Py<Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        join::join_async(slf, timeout)
+    }
+
     /// Say that items taken from the queue have been dealt with (``in_flight="ack"``).
     ///
-    /// Their keys are forgotten: after ``ttl`` seconds if one was given, and not before a poll that
+    /// This is their ``task_done`` too. Their keys are forgotten: after ``ttl`` seconds if one was given, and not before a poll that
     /// was under way ends (of :class:`PrefetchSource`).
     ///
     /// Args:
@@ -24,8 +93,11 @@ impl SetQueue {
             let (mut state, found) = self.locate(items.py(), &mut identity)?;
             let Some((entry, _)) = found else { continue };
             let answer = state.queue.done(entry, now);
-            drop(state);
-            were += usize::from(answer.is_ok());
+            if answer.is_ok() {
+                state.task_done();
+                were += 1;
+            }
+            release(&self.state, state);
         }
         Ok(were)
     }

@@ -23,12 +23,15 @@ pub struct Guarded {
     pub capacity: usize,
     pub getters: Tickets,
     pub putters: Tickets,
+    pub joiners: Tickets,
     last_ticket: Ticket,
     /// Waiters to wake once the lock is released.
     wakes: Wakes<WaitFor>,
     pub closed: bool,
     pub put: u64,
     pub got: u64,
+    /// How many of the items that were got are done.
+    pub done: u64,
     pub duplicates: u64,
 }
 
@@ -39,6 +42,8 @@ pub enum WaitFor {
     Item,
     /// Putters wait for room.
     Room,
+    /// Joiners wait until each item is done.
+    Done,
 }
 
 impl Renew for Mutex<Guarded> {
@@ -48,8 +53,9 @@ impl Renew for Mutex<Guarded> {
         std::mem::forget(state.queue.reset());
         std::mem::forget(std::mem::take(&mut state.getters));
         std::mem::forget(std::mem::take(&mut state.putters));
+        std::mem::forget(std::mem::take(&mut state.joiners));
         std::mem::forget(std::mem::take(&mut state.wakes));
-        (state.put, state.got, state.duplicates) = (0, 0, 0);
+        (state.put, state.got, state.done, state.duplicates) = (0, 0, 0, 0);
     }
 }
 
@@ -61,11 +67,13 @@ impl Guarded {
             capacity,
             getters: Tickets::default(),
             putters: Tickets::default(),
+            joiners: Tickets::default(),
             last_ticket: 0,
             wakes: Wakes::new(),
             closed: false,
             put: 0,
             got: 0,
+            done: 0,
             duplicates: 0,
         }
     }
@@ -85,6 +93,18 @@ impl Guarded {
         Some(TakenItem { item: item.into_bound(py), _key: key })
     }
 
+    /// Returns how many items wait, or were taken and are not done.
+    pub fn unfinished(&self) -> u64 {
+        self.queue.len() as u64 + self.got - self.done
+    }
+
+    /// Counts an item that was taken as done; false if all of them are.
+    pub fn task_done(&mut self) -> bool {
+        let is_one = self.done < self.got;
+        self.done += u64::from(is_one);
+        is_one
+    }
+
     /// Returns how many items still fit.
     #[inline]
     pub fn room(&self) -> usize {
@@ -96,6 +116,7 @@ impl Guarded {
         match wait_for {
             WaitFor::Item => &mut self.getters,
             WaitFor::Room => &mut self.putters,
+            WaitFor::Done => &mut self.joiners,
         }
     }
 
@@ -108,10 +129,12 @@ impl Guarded {
     /// Whether there is a waiter to notify or to wake.
     #[inline]
     pub fn has_waiters(&self) -> bool {
-        !self.getters.is_idle() || !self.putters.is_idle() || !self.wakes.is_empty()
+        let is_idle = self.getters.is_idle() && self.putters.is_idle() && self.joiners.is_idle();
+        !is_idle || !self.wakes.is_empty()
     }
 
-    /// Notifies getters for the available items and putters for the available room; all of them after the shutdown.
+    /// Notifies getters for the available items and putters for the available room, all of them after the shutdown; and
+    /// joiners once each item is done.
     /// Returns the waiters to wake once the lock is released.
     #[inline]
     pub fn notify(&mut self) -> Wakes<WaitFor> {
@@ -119,6 +142,9 @@ impl Guarded {
         let (items, room) = (offer(self.queue.len()), offer(self.room()));
         self.getters.notify(items, WaitFor::Item, &mut self.wakes);
         self.putters.notify(room, WaitFor::Room, &mut self.wakes);
+        if self.unfinished() == 0 {
+            self.joiners.notify(Offer::END, WaitFor::Done, &mut self.wakes);
+        }
         std::mem::take(&mut self.wakes)
     }
 
