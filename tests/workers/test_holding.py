@@ -191,6 +191,11 @@ def test_best_items_that_were_put_back_keep_their_place_before_equal_later_ones(
     assert top.flush() is False
     top([(1, "second"), (2, "b")])
     assert top.close() and sent == [(2, "a"), (2, "b")]
+    broken.append(True)
+    sent.clear()
+    best = TopN(1, score=lambda item: item[0], sink=lambda items: (broken and best([(1, "later")]), sink(items)))
+    best([(1, "first")])
+    assert best.flush() is False and best.close() and sent == [(1, "first")]
 
 
 @dataclass

@@ -107,7 +107,9 @@ def test_what_a_stop_leaves_after_close_is_lost_and_sent_no_more(url):
     pages._table_sink.send = send
     pages([("a", 1, 1, 1)])
     flushed = Call(pages.flush)
+    closed, pages._delivery.sink.close = [], lambda: closed.append(1)
     assert entered.wait(PATIENCE) and pages.close(0.2) is False and pages.stats().lost == 1
+    assert closed == []  # a call of the sink has not returned
     go.set()
     assert flushed.result() is False
     pages.flush()
@@ -127,6 +129,23 @@ def test_a_flush_waits_for_the_rows_of_the_delayed_queue_and_these_end_a_stop(ur
         assert pages.flush() is False and pages.stats().pending == 1  # stopped, and then the letter was written
         assert rows(url) == [("a", 1, 1, 1)] and pages.produce(("b", 1, 1, 1))
         assert pages.close() and [row[:2] for row in rows(url)] == [("a", 1), ("b", 2)]
+
+
+def test_an_older_row_from_the_delayed_queue_is_added_and_leaves_the_newer_last_value(table, rows):
+    url, clock = table("id INTEGER PRIMARY KEY, v INTEGER, note TEXT"), ManualClock()
+    columns = {"columns": ["id", "v", "note"], "key": ["id"], "merge": {"v": "sum"}}
+    with DelayedQueue.open("memory:", "letters", clock=clock) as delayed:
+        pages = MetricsPersister(url=url, table="t", flush_interval=None, delayed=delayed, retry_for=0, **columns)
+        send = pages._table_sink.send
+        pages._table_sink.send = lambda *of: (_ for _ in ()).throw(Unavailable("away"))
+        pages([(1, 1, "old"), (2, 1, "old")])
+        assert pages.flush() and pages.stats().dead_lettered == 2
+        pages._table_sink.send = send
+        pages([(1, 10, "new")])
+        assert pages.flush()
+        clock.advance(3600)
+        assert pages.flush() and pages.close()
+    assert rows(url) == [(1, 11, "new"), (2, 1, "old")]
 
 
 def test_rows_that_could_not_be_made_ready_are_written_by_the_next_flush(url, rows):
