@@ -61,10 +61,11 @@ def test_a_queue_in_memory_keeps_the_times_it_was_given():
 
 
 def test_a_close_ends_the_listener_and_none_begins_after_it(monkeypatch):
-    session = Bench().session
+    bench = Bench()
+    session = bench.session
     closed, listened = [], calls_of(session.storage, "listen", monkeypatch)
     session.notify, session.listener = True, SimpleNamespace(close=lambda: closed.append(True))
-    session.close()
+    bench.queue.close()
     session.listen()
     assert (closed, listened, session.listener) == ([True], [], None)
 
