@@ -221,14 +221,6 @@ def test_an_error_handler_gets_the_traceback_of_the_handlers_frames(make_queue):
     assert [frame.name for frame in frames] == ["buggy_line"]
 
 
-def test_the_log_shows_the_line_of_the_user_that_raised(make_queue, caplog):
-    queue = make_queue(consumer=buggy_line)
-    queue.produce("item")
-    assert queue.flush(PATIENCE)
-    (record,) = caplog.records
-    assert "in buggy_line" in "".join(traceback.format_exception(*record.exc_info))
-
-
 def test_the_log_shows_both_errors_when_the_error_handler_raises_too(make_queue, caplog):
     def worse(batch, error):
         raise OSError("worse")

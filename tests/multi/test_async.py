@@ -189,40 +189,6 @@ def test_randomly_cancelled_gets_and_puts_lose_and_double_nothing(queue, seed):
     totals_add_up(queue)
 
 
-def test_tasks_of_two_loops_and_threads_share_one_queue_exactly(queue):
-    sub = queue.add_sub_queue("a", capacity=4)
-    count = 500
-
-    async def consume():
-        return [item async for item in queue.stream_async()]
-
-    async def produce(base):
-        for item in range(count):
-            await sub.put_async(base + item)
-
-    def consume_in_thread():
-        got = []
-        while True:
-            try:
-                got.append(queue.get())
-            except ShutDown:
-                return got
-
-    def produce_in_thread(base):
-        for item in range(count):
-            sub.put(base + item)
-
-    consumers = [in_thread(asyncio.run, consume()) for _ in range(2)] + [in_thread(consume_in_thread)]
-    producers = [in_thread(asyncio.run, produce(count * n)) for n in range(2)]
-    producers += [in_thread(produce_in_thread, count * n) for n in (2, 3)]
-    for producer in producers:
-        producer.result(PATIENCE)
-    queue.shutdown()
-    got = sorted(item for consumer in consumers for item in consumer.result(PATIENCE))
-    assert got == list(range(4 * count))
-    totals_add_up(queue)
-
-
 def test_wake_ups_that_a_loop_has_not_run_yet_share_one_call(queue, monkeypatch):
     async def main():
         loop = asyncio.get_running_loop()
