@@ -50,7 +50,7 @@ class ByHand:
                     self._order.append(item)
             return len(self._order) - before
 
-    def get_many(self, n: int) -> list[Hashable]:
+    def get_many(self, n: int, *, min_items: int = 0) -> list[Hashable]:
         with self._lock:
             items = [self._order.popleft() for _ in range(min(n, len(self._order)))]
             self._known.difference_update(items)
