@@ -507,9 +507,10 @@ def test_no_call_hangs_or_crashes_or_loses_an_item(room: str, kinds: tuple[str, 
     command = [sys.executable, "-m", "tests.test_hostile", room, *kinds]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10 * LIMIT)
     assert run.returncode == 0, f"{run.stdout[-200:]}\n{run.stderr[-6000:]}"
-    assert {"call", "del", "eq", "hash", "next", "repr", *(kind[:-1] for kind in kinds)} <= set(
-        run.stdout.splitlines()[-1].split()
-    )
+    places = (
+        set() if "threads" in kinds else {"call", "del", "eq", "hash", "next", "repr"}
+    )  # threads may empty a queue first
+    assert places | {kind[:-1] for kind in kinds} <= set(run.stdout.splitlines()[-1].split())
 
 
 if __name__ == "__main__":
