@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 
 from drainq.delayed.cron.tick_key import escape_hash, hash_in
 from drainq.delayed.message import OfferOutcome
+from drainq.delayed.storage.base import dead_letter, finished
 from drainq.delayed.storage.in_flight_limits import Room
 from drainq.delayed.storage.records import (
     TICK_MEMORY_MS,
     Counts,
-    DeadLetter,
     Fetched,
-    FinishedMessage,
     Offer,
     Row,
 )
@@ -121,7 +120,7 @@ class Model:
     def ack_and_remember(self, kind, done, now, keep):
         for message in self._held(done):
             offer = message.offer
-            self._finished.insert(0, FinishedMessage(offer.key, offer.scheduled_at, message.attempts, now))
+            self._finished.insert(0, finished(offer.key, offer.scheduled_at, message.attempts, now))
         del self._finished[keep:]
         return self.ack(kind, done)
 
@@ -146,7 +145,7 @@ class Model:
     def bury(self, kind, held, now, error):
         for message in self._held(held):
             key, payload, at, _, priority = message.offer
-            letter = DeadLetter(next(self._ids), key, payload, at, message.attempts, error, now, priority)
+            letter = dead_letter((next(self._ids), key, payload, at, message.attempts, error, now, priority))
             self._dead.append(letter)
         return self.ack(kind, held)
 

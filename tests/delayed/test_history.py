@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -44,8 +45,9 @@ def test_a_history_remembers_what_was_acknowledged_in_every_way_and_no_more(worl
     past = queue.history()
     assert [message.key for message in past] == ["f", "e", "d", "b", "c", "a"]
     assert {message.attempts for message in past} == {1}
-    assert past[0].finished_at == past[-1].finished_at + 5000 == round(world.now * 1000)
-    assert past[0].scheduled_at == past[0].finished_at - 5000
+    assert past[0].finished_at == past[-1].finished_at + timedelta(seconds=5)
+    assert past[0].finished_at == datetime.fromtimestamp(world.now, timezone.utc)
+    assert past[0].scheduled_at == past[0].finished_at - timedelta(seconds=5)
     assert [message.key for message in queue.history(limit=2)] == ["f", "e"]
     assert world.open("other", history=5).history() == []
 

@@ -6,7 +6,7 @@ Not imported by any test: ``test_types.py`` has it checked.
 from dataclasses import dataclass
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, SetQueue, ThreadPolicy
-from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
+from drainq.delayed import AckEnvelope, DelayedQueue, MsgspecCodec, ScheduledMessage, StrCodec
 from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
@@ -21,6 +21,10 @@ class Click:
 
 
 def on_hits(batch: list[Hit]) -> None: ...
+
+
+def on_text(envelope: AckEnvelope[str]) -> None: ...
+def on_batch(envelope: AckEnvelope[list[str]]) -> None: ...
 
 
 THREADS = ThreadPolicy.fixed(1)
@@ -60,6 +64,17 @@ logged.produce(Click(1))  # E17: another item than the consumer's
 BatchQueue("few", bufer_size=3)  # E18: no such setting
 BatchQueueManager.get_or_create("few", threads="2")  # E19: no number
 BatchQueue("listed", handlers=[on_hits])  # E20: no mapping
+texts = DelayedQueue.open("memory:", "texts", codec=StrCodec())
+texts.offer("key", 3)  # E31: another payload
+texts.consume(on_text, batch_size=10)  # E32: a handler of one message
+texts.consume(on_batch)  # E33: a handler of a batch
+texts.consume(on_text, stop=True)  # E34: nothing that can be set
+
+
+async def gives_numbers() -> None:
+    await texts.offer_async("key", 3)  # E35: another payload
+
+
 plain.add_handler("nonsense", on_hits)  # E16: no class, and the queue has no dispatch_key; not found
 
 

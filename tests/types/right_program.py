@@ -3,13 +3,15 @@
 Not imported by any test: ``test_types.py`` has it checked.
 """
 
+import asyncio
 import enum
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, PartitionPolicy, SetQueue, ThreadPolicy
-from drainq.delayed import AckEnvelope, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
+from drainq.delayed import AckEnvelope, Clock, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
 from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
@@ -99,6 +101,25 @@ lists = DelayedQueue.open("memory:", "lists", codec=MsgspecCodec(list[int]))
 lists.offer_or_update("key", [1, 2], 0)
 texts = DelayedQueue.open("memory:", "texts", codec=StrCodec())
 texts.offer_or_update("key", "text", 0)
+
+
+def on_text(envelope: AckEnvelope[str]) -> None: ...
+def on_batch(envelope: AckEnvelope[list[str]]) -> None: ...
+async def on_text_later(envelope: AckEnvelope[str]) -> None: ...
+
+
+typed_texts: DelayedQueue[str] = texts
+typed_texts.consume(on_text, stop=threading.Event())
+typed_texts.consume(on_batch, batch_size=10)
+clock: Clock = texts.clock
+
+
+async def consumes() -> int:
+    async with typed_texts as opened:
+        await opened.offer_async("key", "text", delay=3)
+        return await opened.consume_async(on_text_later, stop=asyncio.Event())
+
+
 for codec in (JsonCodec(), OwnCodec(), MsgspecCodec()):
     DelayedQueue.open("memory:", "other", codec=codec).offer_or_update("key", 3, 0)
 

@@ -18,6 +18,7 @@
 Messages are stored in memory, SQLite or PostgreSQL. Source: funfix ``delayedqueue``.
 """
 
+from drainq.clock import Clock
 from drainq.delayed.admin import DelayedQueueStats, QueueInfo
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
@@ -37,6 +38,7 @@ __all__ = [
     "NO_RETRIES",
     "AckEnvelope",
     "BytesCodec",
+    "Clock",
     "Codec",
     "CronDailySchedule",
     "CronHandle",

@@ -152,7 +152,7 @@ def dead(arguments: argparse.Namespace) -> None:
             [
                 {
                     "key": letter.key,
-                    "died_at": from_ms(letter.died_at),
+                    "died_at": letter.died_at,
                     "attempts": letter.attempts,
                     "error": letter.error,
                     "payload": letter.payload.decode("utf-8", "backslashreplace"),
@@ -164,7 +164,7 @@ def dead(arguments: argparse.Namespace) -> None:
     for letter in letters:
         reason = printable(letter.error.splitlines()[0] if letter.error else "")
         print_line(
-            f"{from_ms(letter.died_at).isoformat()}  {printable(letter.key)}  attempts={letter.attempts}"
+            f"{letter.died_at.isoformat()}  {printable(letter.key)}  attempts={letter.attempts}"
             f"  {reason}  {shown(letter.payload)}"
         )
 
@@ -177,8 +177,8 @@ def history(arguments: argparse.Namespace) -> None:
             [
                 {
                     "key": message.key,
-                    "finished_at": from_ms(message.finished_at),
-                    "schedule_at": from_ms(message.scheduled_at),
+                    "finished_at": message.finished_at,
+                    "schedule_at": message.scheduled_at,
                     "attempts": message.attempts,
                 }
                 for message in past
@@ -189,9 +189,9 @@ def history(arguments: argparse.Namespace) -> None:
         ("FINISHED", "KEY", "FOR", "TRIES"),
         [
             (
-                second(from_ms(message.finished_at)),
+                second(message.finished_at),
                 printable(message.key),
-                second(from_ms(message.scheduled_at)),
+                second(message.scheduled_at),
                 str(message.attempts),
             )
             for message in past

@@ -135,7 +135,7 @@ class BytesCodec:
 
     type_name = "bytes"
 
-    def encode(self, payload: Any) -> bytes:
+    def encode(self, payload: bytes | bytearray | memoryview) -> bytes:
         """Return the payload unchanged."""
         if not isinstance(payload, (bytes, bytearray, memoryview)):
             raise UnfitItem(f"BytesCodec encodes bytes, got a {type(payload).__name__}")
@@ -158,7 +158,7 @@ class StrCodec:
 
     type_name = "java.lang.String"
 
-    def encode(self, payload: Any) -> bytes:
+    def encode(self, payload: str) -> bytes:
         """Encode the text as UTF-8."""
         if not isinstance(payload, str):
             raise UnfitItem(f"StrCodec encodes str, got a {type(payload).__name__}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.delayed.consume import consume, consume_async
@@ -21,6 +21,14 @@ from drainq.loop_signal import LoopSignal
 from drainq.sql.error_text import error_text, to_show
 
 T = TypeVar("T")
+
+
+class IsSet(Protocol):
+    """What ends a consumer, such as a :class:`threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Return whether to stop."""
+        ...
 
 
 def _give_back(queue: PollMethods[Any], taken: AckEnvelope[Any] | None) -> None:
@@ -121,12 +129,36 @@ class PollMethods(Generic[T]):
     try_poll_async = twin(try_poll, undo=_give_back)
     try_poll_many_async = twin(try_poll_many, undo=_give_back)
 
+    @overload
+    def consume(
+        self,
+        handler: Callable[[AckEnvelope[T]], object],
+        *,
+        batch_size: Literal[1] = 1,
+        stop: IsSet | None = None,
+        max_attempts: int | None = None,
+        max_in_flight: int | Mapping[str, int] | None = None,
+        prefetch: int = 4,
+    ) -> int: ...
+
+    @overload
+    def consume(
+        self,
+        handler: Callable[[AckEnvelope[list[T]]], object],
+        *,
+        batch_size: int,
+        stop: IsSet | None = None,
+        max_attempts: int | None = None,
+        max_in_flight: int | Mapping[str, int] | None = None,
+        prefetch: int = 4,
+    ) -> int: ...
+
     def consume(
         self,
         handler: Callable[[AckEnvelope[Any]], object],
         *,
         batch_size: int = 1,
-        stop: Any = None,
+        stop: IsSet | None = None,
         max_attempts: int | None = None,
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
@@ -179,6 +211,30 @@ class PollMethods(Generic[T]):
             max_in_flight=max_in_flight,
             prefetch=prefetch,
         )
+
+    @overload
+    async def consume_async(
+        self,
+        handler: Callable[[AckEnvelope[T]], Awaitable[object]],
+        *,
+        batch_size: Literal[1] = 1,
+        stop: asyncio.Event | None = None,
+        max_attempts: int | None = None,
+        max_in_flight: int | Mapping[str, int] | None = None,
+        prefetch: int = 4,
+    ) -> int: ...
+
+    @overload
+    async def consume_async(
+        self,
+        handler: Callable[[AckEnvelope[list[T]]], Awaitable[object]],
+        *,
+        batch_size: int,
+        stop: asyncio.Event | None = None,
+        max_attempts: int | None = None,
+        max_in_flight: int | Mapping[str, int] | None = None,
+        prefetch: int = 4,
+    ) -> int: ...
 
     async def consume_async(
         self,

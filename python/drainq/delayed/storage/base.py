@@ -38,7 +38,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from drainq.delayed.cron.tick_key import hash_in
-from drainq.delayed.message import OfferOutcome
+from drainq.delayed.message import OfferOutcome, from_ms
 from drainq.delayed.storage.records import (
     Closeable,
     Counts,
@@ -54,6 +54,17 @@ from drainq.delayed.storage.records import (
     Tick,
 )
 from drainq.sql.driver_errors import passes
+
+
+def dead_letter(found: Sequence[Any]) -> DeadLetter:
+    """Return the dead letter of a row, whose times are milliseconds."""
+    row = DeadLetter(*found)
+    return row._replace(scheduled_at=from_ms(found[3]), died_at=from_ms(found[6]))
+
+
+def finished(key: str, scheduled_at: int, attempts: int, finished_at: int) -> FinishedMessage:
+    """Return the acknowledged message of a row, whose times are milliseconds."""
+    return FinishedMessage(key, from_ms(scheduled_at), attempts, from_ms(finished_at))
 
 
 class Storage(ABC):
@@ -229,7 +240,7 @@ class Storage(ABC):
 
     def history(self, kind: str, limit: int) -> list[FinishedMessage]:
         """Return the messages that were acknowledged, the latest first."""
-        return [FinishedMessage(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit})]
+        return [finished(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit})]
 
     # --- reading and removing
 
@@ -267,12 +278,12 @@ class Storage(ABC):
 
     def dead(self, kind: str, limit: int) -> list[DeadLetter]:
         """Return the dead letters, the latest first."""
-        return [DeadLetter(*found) for found in self._ask("DEAD", {"kind": kind, "limit": limit})]
+        return [dead_letter(found) for found in self._ask("DEAD", {"kind": kind, "limit": limit})]
 
     def dead_of(self, kind: str, prefix: str, limit: int) -> list[DeadLetter]:
         """Return the dead letters whose keys begin with ``prefix``, the latest first."""
         values = {"kind": kind, "prefix": prefix, "limit": limit}
-        return [DeadLetter(*found) for found in self._ask("DEAD_OF", values)]
+        return [dead_letter(found) for found in self._ask("DEAD_OF", values)]
 
     def dead_keys(self, kind: str, prefix: str) -> list[str]:
         """Return the keys of dead letters that begin with ``prefix``, each once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 TICK_MEMORY_MS = 2 * 24 * 3600 * 1000
@@ -61,15 +62,15 @@ class Fetched(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A message that was given up on, with the reason."""
+    """A message that was given up on, with the reason. Times are aware datetimes in UTC."""
 
     id: int
     key: str
     payload: bytes
-    scheduled_at: int
+    scheduled_at: datetime
     attempts: int
     error: str
-    died_at: int
+    died_at: datetime
     priority: int = 0
 
 
@@ -128,12 +129,12 @@ class QueueRow(NamedTuple):
 
 
 class FinishedMessage(NamedTuple):
-    """An acknowledged message. Times are in milliseconds."""
+    """An acknowledged message. Times are aware datetimes in UTC."""
 
     key: str
-    scheduled_at: int
+    scheduled_at: datetime
     attempts: int
-    finished_at: int
+    finished_at: datetime
 
 
 class Closeable(Protocol):
