@@ -37,7 +37,7 @@ CEILINGS = {
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_748, [f"{PACKAGE}/sources"]),
     "sql": (1_030, [f"{PACKAGE}/sql"]),
-    "delayed queue": (3_262, [f"{PACKAGE}/delayed"]),
+    "delayed queue": (3_312, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (2_980, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_925, [f"{PACKAGE}/export"]),

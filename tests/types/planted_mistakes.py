@@ -65,14 +65,14 @@ BatchQueue("few", bufer_size=3)  # E18: no such setting
 BatchQueueManager.get_or_create("few", threads="2")  # E19: no number
 BatchQueue("listed", handlers=[on_hits])  # E20: no mapping
 texts = DelayedQueue.open("memory:", "texts", codec=StrCodec())
-texts.offer("key", 3)  # E31: another payload
-texts.consume(on_text, batch_size=10)  # E32: a handler of one message
-texts.consume(on_batch)  # E33: a handler of a batch
-texts.consume(on_text, stop=True)  # E34: nothing that can be set
+texts.offer("key", 3)  # E41: another payload
+texts.consume(on_text, batch_size=10)  # E42: a handler of one message
+texts.consume(on_batch)  # E43: a handler of a batch
+texts.consume(on_text, stop=True)  # E44: nothing that can be set
 
 
 async def gives_numbers() -> None:
-    await texts.offer_async("key", 3)  # E35: another payload
+    await texts.offer_async("key", 3)  # E45: another payload
 
 
 plain.add_handler("nonsense", on_hits)  # E16: no class, and the queue has no dispatch_key; not found
