@@ -78,8 +78,8 @@ impl SetQueue {
 
     /// Say that items taken from the queue have been dealt with (``in_flight="ack"``).
     ///
-    /// This is their ``task_done`` too. Their keys are forgotten: after ``ttl`` seconds if one was given, and not before a poll that
-    /// was under way ends (of :class:`PrefetchSource`).
+    /// This is their ``task_done`` too. Their keys are forgotten: after ``ttl`` seconds if one was given, and not before
+    /// a poll that was under way ends (of :class:`PrefetchSource`).
     ///
     /// Args:
     ///     items: an iterable of items.
