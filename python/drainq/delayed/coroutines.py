@@ -58,26 +58,6 @@ def twin(
     return call
 
 
-async def on_thread(call: Callable[[], R], *, undo: Callable[[R], object] | None = None) -> R:
-    """Run a call on a thread of its own, to its end even when cancelled; then ``undo`` gets its result."""
-    ended: Future[R] = Future()
-
-    def run() -> None:
-        try:
-            answer = call()
-        except BaseException as error:
-            if ended.set_running_or_notify_cancel():
-                ended.set_exception(error)
-            return
-        if ended.set_running_or_notify_cancel():
-            ended.set_result(answer)
-        elif undo is not None:
-            undo(answer)
-
-    start_thread(run, name="drainq-delayed")
-    return await asyncio.wrap_future(ended)
-
-
 class CallThreads:
     """Runs calls for coroutines. A thread starts when it is needed.
 

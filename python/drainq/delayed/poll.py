@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, TypeVar, overload
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.delayed.consume import consume, consume_async
@@ -20,7 +20,18 @@ from drainq.delayed.storage_session import Session
 from drainq.loop_signal import LoopSignal
 from drainq.sql.error_text import error_text, to_show
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 T = TypeVar("T")
+
+
+class Limits(TypedDict, total=False):
+    """The arguments that ``consume`` and ``consume_async`` share, for type checkers."""
+
+    max_attempts: int | None
+    max_in_flight: int | Mapping[str, int] | None
+    prefetch: int
 
 
 class IsSet(Protocol):
@@ -136,9 +147,7 @@ class PollMethods(Generic[T]):
         *,
         batch_size: Literal[1] = 1,
         stop: IsSet | None = None,
-        max_attempts: int | None = None,
-        max_in_flight: int | Mapping[str, int] | None = None,
-        prefetch: int = 4,
+        **limits: Unpack[Limits],
     ) -> int: ...
 
     @overload
@@ -148,9 +157,7 @@ class PollMethods(Generic[T]):
         *,
         batch_size: int,
         stop: IsSet | None = None,
-        max_attempts: int | None = None,
-        max_in_flight: int | Mapping[str, int] | None = None,
-        prefetch: int = 4,
+        **limits: Unpack[Limits],
     ) -> int: ...
 
     def consume(
@@ -219,9 +226,7 @@ class PollMethods(Generic[T]):
         *,
         batch_size: Literal[1] = 1,
         stop: asyncio.Event | None = None,
-        max_attempts: int | None = None,
-        max_in_flight: int | Mapping[str, int] | None = None,
-        prefetch: int = 4,
+        **limits: Unpack[Limits],
     ) -> int: ...
 
     @overload
@@ -231,9 +236,7 @@ class PollMethods(Generic[T]):
         *,
         batch_size: int,
         stop: asyncio.Event | None = None,
-        max_attempts: int | None = None,
-        max_in_flight: int | Mapping[str, int] | None = None,
-        prefetch: int = 4,
+        **limits: Unpack[Limits],
     ) -> int: ...
 
     async def consume_async(

@@ -27,7 +27,6 @@ from drainq.clock import Clock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.codec import Codec, PayloadT
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
-from drainq.delayed.coroutines import on_thread
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
@@ -37,6 +36,7 @@ from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
 from drainq.pickling import refuse
+from drainq.threads import run_aside
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -220,7 +220,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
         """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
-        return await on_thread(lambda: self.close(timeout))
+        return await run_aside(self.close, timeout)
 
     def __enter__(self) -> Self:
         self._session.check_open()

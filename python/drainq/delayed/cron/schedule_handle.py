@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
-from drainq.delayed.coroutines import on_thread
 from drainq.delayed.cron.schedule_watch import TIMER, Jumps, Watch
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.sql.error_text import to_show
+from drainq.threads import run_aside
 from drainq.timer import Repeat
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class CronHandle:
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
         """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
-        return await on_thread(lambda: self.close(timeout))
+        return await run_aside(self.close, timeout)
 
     def _run_check(self) -> float:
         with self._one_check_at_a_time:

@@ -28,7 +28,7 @@ from zoneinfo import ZoneInfo
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
-from drainq.delayed.coroutines import on_thread, twin
+from drainq.delayed.coroutines import twin
 from drainq.delayed.cron.admin import CronAdmin, Plan, Ticks, check_names
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
 from drainq.delayed.cron.cron_message import CronMessage, microseconds
@@ -38,6 +38,7 @@ from drainq.delayed.cron.schedule_watch import Watch
 from drainq.delayed.cron.tick_times import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
 from drainq.delayed.message import to_ms
 from drainq.delayed.storage_session import Session
+from drainq.threads import run_aside
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -274,7 +275,7 @@ class CronService(CronAdmin[T]):
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
         """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
-        return await on_thread(lambda: self.close(timeout))
+        return await run_aside(self.close, timeout)
 
     def _start_ticks(
         self,
