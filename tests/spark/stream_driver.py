@@ -6,7 +6,6 @@ usage: stream_driver.py URL CHECKPOINT FAULT
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 from pyspark.sql import SparkSession
@@ -17,12 +16,13 @@ from drainq.datasource.writer import StreamWriter
 
 
 def kill_the_driver():
-    """Kill the Java process that this Python process works for."""
+    """Kill the Java process that this Python process works for, and end at once as it does."""
     import psutil
 
     java = next(parent for parent in psutil.Process().parents() if "java" in parent.name())
-    os.kill(java.pid, signal.SIGKILL)
-    signal.pause()
+    java.kill()
+    java.wait()
+    os._exit(1)
 
 
 class Writer(StreamWriter):
