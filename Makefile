@@ -143,7 +143,7 @@ soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-spark bench-metrics ## all figures: JSON in benches/results, pages in build/figures; from a clean commit and a quiet machine only
+bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-service bench-export bench-spark bench-metrics ## all figures: JSON in benches/results, pages in build/figures; from a clean commit and a quiet machine only
 
 .PHONY: bench-quick
 bench-quick: $(READY) $(STAMP)-bench ## the figures that matter most, in two minutes; prints them, publishes nothing
@@ -185,6 +185,10 @@ bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinat
 .PHONY: bench-workers
 bench-workers: $(READY) $(STAMP)-bench ## the batch writer, beside executemany and COPY
 	$(BIN)/python -m benches.versus.workers $(ARGS)
+
+.PHONY: bench-service
+bench-service: $(READY) $(STAMP)-bench $(STAMP)-test ## a web service that stores each request, beside asyncio.Queue and queue.Queue by hand
+	$(BIN)/python -m benches.versus.service $(ARGS)
 
 .PHONY: bench-export
 bench-export: $(READY) $(STAMP)-bench ## the exporters, beside OpenTelemetry's own and confluent-kafka by hand
