@@ -14,6 +14,7 @@ from typing import Any
 from drainq.callables import check_answer, check_callable, shown
 from drainq.logger import log as _log
 from drainq.threads import start_thread as _start_thread
+from drainq.timer import SHARED, Alarm
 
 # ``getLogger`` takes the lock that all of logging shares. A signal handler that raises in there, on the thread of a
 # producer, would leave it locked. So the logger is found once.
@@ -24,9 +25,21 @@ def log(level: str, message: str, error: BaseException | None = None) -> None:
     getattr(_log, level)("%s", message, exc_info=error)
 
 
-def is_ctrl_c(error: BaseException) -> bool:
-    """Return whether the error is Ctrl-C: a KeyboardInterrupt on the main thread."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+def report_drops(message: str, on_drop: Callable[[str, int], object] | None, reason: str, count: int) -> None:
+    """Report items that are not handled to the log and to ``on_drop``."""
+    try:
+        log("warning", message)
+    finally:  # Ctrl-C while the line is written does not end ``on_drop``
+        if on_drop is not None:
+            try:
+                check_answer("on_drop", on_drop(reason, count))
+            except Exception as error:
+                log("error", "on_drop raised", error)
+
+
+def later(seconds: float, work: Callable[[], object]) -> Alarm:
+    """Call ``work`` on a thread of the timer."""
+    return SHARED.after(seconds, work)
 
 
 def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
@@ -73,8 +86,7 @@ def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: li
     return operator.index(answer) if counts else 0
 
 
-def plan(balancer: Any, load: tuple[list[int], list[int], int]) -> list[int] | None:
+def plan(balancer: Any, throughput: list[int], owners: list[int], threads: int) -> list[int] | None:
     """Ask a balancer for new owners of the partitions: an object with ``assign``, or a callable."""
-    throughput, owners, threads = load
     answer = getattr(balancer, "assign", balancer)(throughput, owners, threads)
     return None if answer is None else [operator.index(owner) for owner in answer]

@@ -24,14 +24,6 @@ MUTANTS = [
         dies="hangs",
     ),
     Mutant(
-        "exit_leaves_a_report",
-        "the interpreter ends while the refusals of a queue that is gone are reported",
-        "crates/drainq-py/src/batch/drop_reports.rs",
-        "        let Some(reporter) = self.reporter() else { return Ok(()) };",
-        "        let Some(reporter) = self.reporter().filter(|_| false) else { return Ok(()) };",
-        "tests/batch/test_told.py::test_the_exit_waits_for_the_report_of_a_queue_that_is_gone",
-    ),
-    Mutant(
         "failure_counts_as_handled",
         "a batch whose handler raised counts as handled",
         "crates/drainq-py/src/batch/handler.rs",
@@ -84,8 +76,8 @@ MUTANTS = [
         "end_of_a_queue_tells",
         "a finaliser reports, and waits for the log",
         "crates/drainq-py/src/batch/shared_queue/mod.rs",
-        "self.drops.wake_reporter();",
-        "self.drops.flush(py);",
+        "gil::held(|py| fork::",
+        "gil::held(|py| self.drops.flush(py));\n        gil::held(|py| fork::",
         "tests/batch/test_told.py::test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing",
     ),
     Mutant(

@@ -167,9 +167,9 @@ def test_notify_is_refused_where_no_other_process_is():
 def test_an_iterable_that_fails_raises_its_own_error():
     class Failing:
         def __iter__(self) -> Iterator[int]:
-            raise TypeError("its own")
+            raise LookupError("its own")
 
-    with batch_queue() as queue, pytest.raises(TypeError, match="^its own$"):
+    with batch_queue() as queue, pytest.raises(LookupError, match="^its own$"):
         queue.produce_many(Failing())
 
 

@@ -15,13 +15,15 @@ from drainq import (
     BatchQueueConfig,
     BatchQueueManager,
     BufferStrategy,
+    DrainqError,
     PartitionPolicy,
     PartitionSelector,
     ThreadPolicy,
 )
+from drainq.timer import SHARED
 from tests.batch.conftest import PATIENCE, Gate, accounts, within_a_second
 from tests.batch.test_lifecycle import run
-from tests.batch.test_shutdown import drain_threads, ended
+from tests.batch.test_shutdown import drain_threads
 
 
 class Told:
@@ -42,11 +44,6 @@ class Told:
             assert self.sums[reason] == count
 
 
-def reporters(name):
-    """The thread of the queue that tells of drops later, if there is one."""
-    return [thread for thread in threading.enumerate() if thread.name == f"drainq-{name}-drops"]
-
-
 def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
     def refuse():
         told = Told()
@@ -54,13 +51,12 @@ def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
         queue.shutdown(PATIENCE)
         for n in range(10):
             assert queue.produce(n) is False
-        return queue.name, told, list(told.calls)
+        return told, list(told.calls)
 
-    name, told, at_once = within_a_second(refuse)
+    told, at_once = within_a_second(refuse)
     assert at_once == [("closed", 1)], "the others wait for the second to be over"
     told.wait_for("closed", 10)
     assert told.calls == [("closed", 1), ("closed", 9)]
-    ended(reporters(name))
 
 
 def test_what_an_on_drop_loses_while_a_thread_of_drainq_calls_it_is_told_by_that_thread(make_queue):
@@ -76,11 +72,11 @@ def test_what_an_on_drop_loses_while_a_thread_of_drainq_calls_it_is_told_by_that
         queue = make_queue(on_drop=on_drop)
         queue.shutdown(PATIENCE)
         assert not queue.produce("a first") and not queue.produce("a second")
-        return queue.name, told, threads
+        return told, threads
 
-    name, told, threads = within_a_second(lose_two)
+    told, threads = within_a_second(lose_two)
     told.wait_for("closed", 3)
-    assert threads == ["MainThread", f"drainq-{name}-drops", f"drainq-{name}-drops"]
+    assert threads == ["MainThread", "drainq-timer", "drainq-timer"]
 
 
 def test_the_last_refusals_of_a_burst_are_told_while_the_queue_runs(make_queue):
@@ -95,7 +91,7 @@ def test_the_last_refusals_of_a_burst_are_told_while_the_queue_runs(make_queue):
 
 
 @pytest.mark.parametrize("end", ["flush", "shutdown"])
-def test_a_flush_and_a_shutdown_tell_what_waits_and_leave_no_thread(make_queue, end):
+def test_a_flush_and_a_shutdown_tell_what_waits(make_queue, end):
     told = Told()
     queue = make_queue(on_drop=told)
     for _ in range(4):
@@ -104,7 +100,6 @@ def test_a_flush_and_a_shutdown_tell_what_waits_and_leave_no_thread(make_queue, 
     queue.produce_many(list("abc"))
     getattr(queue, end)(PATIENCE)
     assert told.sums == {"unrouted": 15} and queue.stats().unrouted == 15
-    ended(reporters("test-0"))
 
 
 def test_a_queue_that_goes_tells_what_waits():
@@ -116,7 +111,6 @@ def test_a_queue_that_goes_tells_what_waits():
         produce(n)
     del queue, produce
     told.wait_for("closed", 5)
-    ended(reporters("gone"))
 
 
 def test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing():
@@ -142,7 +136,7 @@ def test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing():
     finally:
         logger.removeHandler(held)
     told.wait_for("closed", 5)
-    assert [thread.name for thread in threads] == ["MainThread", "drainq-gone-drops"]
+    assert [thread.name for thread in threads] == ["MainThread", "drainq-timer"]
 
 
 @pytest.mark.system
@@ -155,32 +149,6 @@ def test_the_exit_tells_what_waits():
         queue.shutdown()
         for n in range(100):
             queue.produce(n)
-        """
-    )
-    assert out == "closed 1\nclosed 99\n"
-
-
-@pytest.mark.system
-def test_the_exit_waits_for_the_report_of_a_queue_that_is_gone():
-    out = run(
-        """
-        import atexit, threading, time
-        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-        inside, exits = threading.Event(), threading.Event()
-        def on_drop(reason, count):
-            if count > 1:
-                inside.set()
-                exits.wait()
-                for _ in range(1_000):
-                    time.sleep(0)  # gives the GIL up
-            print(reason, count, flush=True)
-        queue = BatchQueue("exit", BatchQueueConfig(threads=ThreadPolicy.fixed(1), on_drop=on_drop))
-        queue.shutdown()
-        for n in range(100):
-            queue.produce(n)
-        del queue
-        inside.wait()
-        atexit.register(exits.set)
         """
     )
     assert out == "closed 1\nclosed 99\n"
@@ -337,8 +305,7 @@ def test_each_refusal_is_in_the_log_once(make_queue, caplog, on_drop):
     assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
-def test_refusals_after_a_reporter_has_ended_are_told_too(make_queue):
-    """The thread that reports ends when it has told everything; the next burst gets another one."""
+def test_the_refusals_of_a_second_burst_are_told_too(make_queue):
     told = Told()
     queue = make_queue(on_drop=told)
     queue.shutdown(PATIENCE)
@@ -346,24 +313,22 @@ def test_refusals_after_a_reporter_has_ended_are_told_too(make_queue):
         for n in range(5):
             assert queue.produce(n) is False
         told.wait_for("closed", total)
-        ended(reporters("test-0"))
 
 
-def test_refusals_are_told_at_once_while_no_thread_can_be_started(make_queue, monkeypatch):
+def test_refusals_are_told_at_once_while_no_alarm_can_be_set(make_queue, monkeypatch):
     told = Told()
     queue = make_queue(on_drop=told)
     queue.shutdown(PATIENCE)
 
-    def cannot(thread):
-        raise RuntimeError("can't start new thread")
+    def cannot(seconds, work):
+        raise DrainqError("patched threads")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", cannot)
+        patch.setattr(SHARED, "after", cannot)
         for n in range(3):
             assert queue.produce(n) is False
         assert told.calls == [("closed", 1)] * 3
     assert queue.produce_many([1, 2]) == 0
-    assert told.calls == [("closed", 1)] * 3, "a thread tells the others later"
+    assert told.calls == [("closed", 1)] * 3, "the timer tells the others later"
     told.wait_for("closed", 5)
     assert told.calls[3:] == [("closed", 2)]
-    ended(reporters("test-0"))

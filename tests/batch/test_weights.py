@@ -8,7 +8,6 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, ThreadPolicy, WouldDeadlock
 from tests.batch.conftest import PATIENCE, Gate, accounts
-from tests.batch.test_told import reporters
 
 
 class Told:
@@ -138,7 +137,6 @@ def test_what_fails_is_unrouted_kept_or_left_behind(make_queue):
 
 
 def test_what_has_no_rows_is_counted_and_told_nowhere():
-    """Nor does a thread start that would tell of it."""
     told = []
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1), len_of=lambda item: 0, on_drop=lambda reason, count: told.append((reason, count))
@@ -150,7 +148,6 @@ def test_what_has_no_rows_is_counted_and_told_nowhere():
     stats = queue.stats()
     accounts(stats)
     assert (stats.offered, stats.unrouted, stats.rejected["closed"], told) == (0, 0, 0, [])
-    assert reporters("no rows") == []
 
 
 def test_what_a_coroutine_gives_up():

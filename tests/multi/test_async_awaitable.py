@@ -118,11 +118,6 @@ async def _await(waiting):
     return await waiting
 
 
-class Two(Exception):
-    def __init__(self, left, right):
-        super().__init__(left, right)
-
-
 CALLS = {
     "get_async": lambda queue, sub: queue.get_async(),
     "get_item_async": lambda queue, sub: queue.get_item_async(),

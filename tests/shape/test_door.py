@@ -36,7 +36,7 @@ FILLS = {"PyList_SetItem", "PyTuple_SetItem"}
 NO_PYTHON_CODE = set(
     """
     PyBytes_AsString PyBytes_FromStringAndSize PyBytes_Size PyCallable_Check PyCapsule_GetName PyCapsule_GetPointer
-    PyCapsule_New PyDict_Next PyDict_Size PyErr_Occurred PyEval_SaveThread PyException_GetTraceback PyFloat_FromDouble
+    PyCapsule_New PyDict_Next PyDict_Size PyErr_Occurred PyErr_SetInterrupt PyEval_SaveThread PyException_GetTraceback PyFloat_FromDouble
     PyInterpreterState_Get PyInterpreterState_GetID PyList_GetItem PyList_Size PyLong_FromLong
     PyLong_FromSsize_t PyLong_FromUnsignedLongLong PyModule_GetNameObject PyObject_GC_Track PyObject_GC_UnTrack
     PyObject_GenericGetDict PyObject_GenericSetDict PySequence_Check PyTuple_GetItem PyTuple_Size

@@ -13,7 +13,7 @@
 use crate::{errors, gil};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDelta, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDelta, PyFloat, PyInt, PyIterator, PyString};
 use std::time::Duration;
 
 /// Makes a reader for each parameter: its name, in quotes if a reader of that name reads something else, and its kind.
@@ -57,10 +57,7 @@ readers! {
 
 /// Makes the TypeError of a parameter, with its name, the wanted type, and the value.
 pub fn refused(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    match errors::shown(value) {
-        Ok(shown) => errors::bad_type(format!("{name} must be {wanted}, got {shown}")),
-        Err(error) => error,
-    }
+    errors::bad_type(format!("{name} must be {wanted}, got {}", errors::shown(value)))
 }
 
 /// Reads a str.
@@ -97,14 +94,7 @@ fn whole_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<i64>
     if value.is_instance_of::<PyBool>() {
         return Err(refused(name, wanted, value));
     }
-    value.extract::<i64>().map_err(|error| match error {
-        error if error.is_instance_of::<PyTypeError>(value.py()) => refused(name, wanted, value),
-        error if error.is_instance_of::<PyOverflowError>(value.py()) => match errors::shown(value) {
-            Ok(shown) => errors::bad_value(format!("{name} must be a number of at most 64 bits, got {shown}")),
-            Err(error) => error,
-        },
-        error => error,
-    })
+    value.extract().map_err(|error| not_read(name, wanted, "of at most 64 bits", value, error))
 }
 
 /// Reads a number.
@@ -126,9 +116,8 @@ fn seconds_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<f64>
 }
 
 fn seconds_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // Numbers first: the class of timedelta has to be imported, which a finaliser at the end of a program cannot do.
     if !value.is_instance_of::<PyFloat>() && !value.is_instance_of::<PyInt>() && value.is_instance_of::<PyDelta>() {
-        return gil::float(&gil::call_method(value, "total_seconds", [])?);
+        return gil::call_method(value, "total_seconds", [])?.extract();
     }
     number_as(name, wanted, value)
 }
@@ -137,14 +126,15 @@ fn number_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64
     if value.is_instance_of::<PyBool>() {
         return Err(refused(name, wanted, value));
     }
-    gil::float(value).map_err(|error| match error {
-        error if error.is_instance_of::<PyTypeError>(value.py()) => refused(name, wanted, value),
-        error if error.is_instance_of::<PyOverflowError>(value.py()) => match errors::shown(value) {
-            Ok(shown) => errors::bad_value(format!("{name} must be a number that a float can hold, got {shown}")),
-            Err(error) => error,
-        },
-        error => error,
-    })
+    value.extract().map_err(|error| not_read(name, wanted, "that a float can hold", value, error))
+}
+
+/// Makes the error for a value that is no number, or is too large.
+fn not_read(name: &str, wanted: &str, largest: &str, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyOverflowError>(value.py()) {
+        return errors::bad_value(format!("{name} must be a number {largest}, got {}", errors::shown(value)));
+    }
+    refused(name, wanted, value)
 }
 
 /// Makes the length of time that the parameter `name` asks for with this number of seconds.
@@ -173,7 +163,7 @@ pub fn check_name(what: &str, name: &str) -> PyResult<()> {
 
 /// Iterates over the parameter `items`. A str is refused, and so are bytes: as items of their own they are meant to be
 /// in a list, and their characters hardly ever are.
-pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<gil::Items<'py>> {
+pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     const WANTED: &str = "an iterable of items, such as a list";
     let is_text = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
@@ -182,23 +172,15 @@ pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<gil::Items<'py>> {
         let wanted = format!("{WANTED}; put a single item into a list, as in [item]");
         return Err(refused("items", &wanted, value));
     }
-    match gil::items(value) {
-        Err(error) if error.is_instance_of::<PyTypeError>(value.py()) && !can_iterate(value)? => {
-            Err(refused("items", WANTED, value))
-        }
-        answer => answer,
-    }
-}
-
-/// Returns whether the class defines an iteration. Then the errors of the iteration are the class's own.
-fn can_iterate(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = value.get_type();
-    Ok(class.hasattr("__iter__")? || class.hasattr("__getitem__")?)
+    value.try_iter().map_err(|error| match error {
+        error if error.is_instance_of::<PyTypeError>(value.py()) => refused("items", WANTED, value),
+        error => error,
+    })
 }
 
 /// Refuses a value that cannot be hashed. An exception of its own `__hash__` passes through.
 pub fn hashable(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    match gil::hash(value) {
+    match value.hash() {
         Err(error) if error.is_instance_of::<PyTypeError>(value.py()) => {
             Err(refused(name, "hashable, as a str, a number or a tuple of these is", value))
         }

@@ -3,6 +3,7 @@
 
 use crate::deadline::Deadline;
 use crate::gil;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use std::time::Duration;
 
@@ -37,11 +38,7 @@ pub fn wait<R: Send>(
 }
 
 /// Raises a KeyboardInterrupt, which must not be raised here, again in the main thread once the call has returned.
-///
-/// The call of `interrupt_main` is native, because Python code would be interrupted at once.
-pub fn come_again(py: Python<'_>) {
-    let again = py.import("_thread").and_then(|thread| gil::call_method(thread.as_any(), "interrupt_main", []));
-    if let Err(error) = again {
-        error.write_unraisable(py, None);
-    }
+pub fn come_again(_py: Python<'_>) {
+    // SAFETY: the GIL is held; it only marks the signal as pending.
+    unsafe { ffi::PyErr_SetInterrupt() };
 }

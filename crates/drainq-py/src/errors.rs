@@ -1,15 +1,15 @@
 //! Makes the exceptions that this module raises, of the classes in `drainq/errors.py`. `core_errors.rs` turns the
 //! core's refusals into them.
 
-use crate::gil;
+use crate::gil::PythonFunction;
 use pyo3::exceptions::{
-    PyException, PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError, PyStopAsyncIteration,
-    PyStopIteration, PySystemError, PyTypeError, PyValueError,
+    PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration,
+    PySystemError, PyTypeError, PyValueError,
 };
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 
 /// A class of `drainq.errors` or of the standard library, looked up once.
 pub struct ErrorClass {
@@ -45,10 +45,6 @@ impl ErrorClass {
 
 /// `drainq.DrainqError`.
 pub static DRAINQ_ERROR: ErrorClass = ErrorClass::new("DrainqError");
-/// `drainq.DuplicateName`.
-pub static DUPLICATE_NAME: ErrorClass = ErrorClass::new("DuplicateName");
-/// `drainq.ModeConflict`.
-pub static MODE_CONFLICT: ErrorClass = ErrorClass::new("ModeConflict");
 /// `drainq.WouldDeadlock`.
 pub static WOULD_DEADLOCK: ErrorClass = ErrorClass::new("WouldDeadlock");
 /// `drainq.ShutDown`.
@@ -60,13 +56,6 @@ pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
 pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");
 /// `queue.Full`.
 pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
-
-/// Looks all of them up when the module is loaded, because a finaliser may need one when no import works any more.
-pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    let ours = [&DRAINQ_ERROR, &DUPLICATE_NAME, &MODE_CONFLICT, &WOULD_DEADLOCK, &SHUT_DOWN, &SUB_QUEUE_REMOVED];
-    let others = [&EMPTY, &FULL];
-    ours.into_iter().chain(others).try_for_each(|error| error.class(py).map(drop))
-}
 
 /// Makes an ImportError with `message`.
 pub fn bad_import(message: impl Into<String>) -> PyErr {
@@ -109,21 +98,9 @@ pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
 }
 
-/// Returns the text that a refusal shows for `value`: its repr, or its class and the class of the exception if the repr
-/// raises.
-///
-/// Raises only exceptions that no handler should hide, such as Ctrl-C.
-pub fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let py = value.py();
-    match gil::repr(value) {
-        Ok(text) => Ok(text.to_string()),
-        Err(error) if error.is_instance_of::<PyException>(py) => {
-            let name = |class: &Bound<'_, PyType>| class.name().map_or_else(|_| "?".into(), |name| name.to_string());
-            let raised = name(&error.get_type(py));
-            Ok(format!("<an object of class {} whose repr raised {raised}>", name(&value.get_type())))
-        }
-        Err(error) => Err(error),
-    }
+/// Returns the text that a refusal shows for `value`: its repr, or its class if the repr raises.
+pub fn shown(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| value.get_type().to_string(), |text| text.to_string())
 }
 
 /// Makes a KeyError with `message`.
@@ -161,6 +138,6 @@ pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
 
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the line that called drainq.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
-    let message = PyString::new(py, message);
-    gil::call_method(py.import("drainq.errors")?.as_any(), "warn", [message.as_any()]).map(drop)
+    static WARN: PythonFunction = PythonFunction::of("drainq.errors", "warn");
+    WARN.call(py, (message,)).map(drop)
 }

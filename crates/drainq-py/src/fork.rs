@@ -12,8 +12,8 @@
 //!    again, because its locks may be held by threads that the child does not have.
 //! 3. The contract holds for a fork between calls. A fork in the middle of a call of drainq can happen only in user
 //!    code that the call runs: a callback, a finaliser, a signal handler. The child must not return from there into the
-//!    call, which would use the parent's value. It must end by itself, as a child of `multiprocessing` does. An object
-//!    that outlives calls and belongs to one process checks [`Generation::is_past`].
+//!    call, which would use the parent's value. It must end by itself, as a child of `multiprocessing` does. The same
+//!    holds for a coroutine of the parent that the child steps.
 //! 4. Between the fork and the end of the renewal the garbage collector may run in the child, because Python's own
 //!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
 //!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.
@@ -29,9 +29,6 @@ use pyo3::types::PyDict;
 use std::process;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{OnceLock, Weak};
-
-/// The number of forks from the process that loaded this module to this process.
-static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The id of the last process in which everything was renewed; at first of the process that loaded this module.
 static RENEWED: AtomicU32 = AtomicU32::new(0);
@@ -101,7 +98,6 @@ fn end_fork() {
 
 #[pyfunction]
 fn renew_all(py: Python<'_>) {
-    FORKS.fetch_add(1, Ordering::Relaxed);
     if let Some(cell) = READING.get() {
         cell.replace_in_child(Mutex::new(()));
     }
@@ -117,22 +113,6 @@ fn renew_all(py: Python<'_>) {
 /// Whether the locks of all cells are this process's own (invariant 4).
 pub fn is_renewed() -> bool {
     RENEWED.load(Ordering::Relaxed) == process::id()
-}
-
-/// A process in the line of forks that leads to the current process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generation(u32);
-
-impl Generation {
-    /// Returns the current process.
-    pub fn now() -> Self {
-        Self(FORKS.load(Ordering::Relaxed))
-    }
-
-    /// Whether this code runs in a child of this generation.
-    pub fn is_past(self) -> bool {
-        self != Self::now()
-    }
 }
 
 /// Holds a value for the life of the cell, or of the process if the process forks.

@@ -12,6 +12,7 @@ use crate::guarded_calls::through_the_door;
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,6 +119,34 @@ pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTup
     }
 }
 
+/// A function or class of a Python module, looked up once.
+pub struct PythonFunction {
+    module: &'static str,
+    name: &'static str,
+    function: PyOnceLock<Py<PyAny>>,
+}
+
+impl PythonFunction {
+    /// Makes the function of this name in `module`.
+    pub const fn of(module: &'static str, name: &'static str) -> Self {
+        Self { module, name, function: PyOnceLock::new() }
+    }
+
+    /// Returns the function itself.
+    pub fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        self.function.import(py, self.module, self.name)
+    }
+
+    /// Calls it with a tuple of arguments.
+    pub fn call<'py, A>(&self, py: Python<'py>, arguments: A) -> PyResult<Bound<'py, PyAny>>
+    where
+        A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
+        PyErr: From<A::Error>,
+    {
+        call_with(self.get(py)?, &arguments.into_pyobject(py)?)
+    }
+}
+
 /// Calls a method that is or calls Python code: of an event loop, or of a dict, which hashes and compares keys.
 pub fn call_method<'py, const N: usize>(
     object: &Bound<'py, PyAny>,
@@ -143,48 +172,9 @@ pub fn attribute_or_set<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyAny
     unsafe { Bound::from_owned_ptr_or_opt(object.py(), ffi::PyObject_GetAttr(object.as_ptr(), name.as_ptr())) }
 }
 
-/// Returns the repr of an object.
-pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
-    unsafe {
-        let text = ffi::PyObject_Repr(object.as_ptr());
-        Bound::from_owned_ptr_or_err(object.py(), text)
-    }
-}
-
-/// Returns the hash of an object.
-pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
-    // SAFETY: the GIL is held and the object is alive; -1 means that an exception is set.
-    match unsafe { ffi::PyObject_Hash(object.as_ptr()) } {
-        -1 => Err(PyErr::fetch(object.py())),
-        hash => Ok(hash),
-    }
-}
-
-/// Returns an object as a float, by its `__float__` or `__index__`.
-pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // SAFETY: the GIL is held and the object is alive; -1 may mean that an exception is set.
-    let value = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
-    match value {
-        -1.0 => PyErr::take(object.py()).map_or(Ok(value), Err),
-        _ => Ok(value),
-    }
-}
-
 /// Whether two objects are the same or equal.
 pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // SAFETY: the GIL is held and the objects are alive; -1 means that an exception is set.
-    match unsafe { ffi::PyObject_RichCompareBool(left.as_ptr(), right.as_ptr(), ffi::Py_EQ) } {
-        -1 => Err(PyErr::fetch(left.py())),
-        answer => Ok(answer == 1),
-    }
-}
-
-/// Returns the value of a key in a dict.
-pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // SAFETY: a reference is taken at once.
-    let found = unsafe { peek_or_set(dict, key) }.map(|found| found.map(|found| found.to_owned()));
-    found.ok_or_else(|| PyErr::fetch(key.py()))
+    Ok(left.is(right) || left.eq(right)?)
 }
 
 /// Returns the value of a key in a dict as a borrowed reference; `None` if there was an exception, which is left set.
@@ -204,34 +194,6 @@ pub unsafe fn peek_or_set<'a, 'py>(
         Borrowed::from_ptr_or_opt(key.py(), found)
     };
     (found.is_some() || !PyErr::occurred(key.py())).then_some(found)
-}
-
-/// The items of an iterable, one by one.
-pub struct Items<'py>(Bound<'py, PyAny>);
-
-/// Iterates over a user's iterable.
-pub fn items<'py>(iterable: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
-    // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
-    let iterator = unsafe {
-        let iterator = ffi::PyObject_GetIter(iterable.as_ptr());
-        Bound::from_owned_ptr_or_err(iterable.py(), iterator)
-    };
-    iterator.map(Items)
-}
-
-impl<'py> Iterator for Items<'py> {
-    type Item = PyResult<Bound<'py, PyAny>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let py = self.0.py();
-        // SAFETY: the GIL is held and the iterator is one; the answer is a new reference, or null, with an exception
-        // set if the end is not the reason.
-        let item = unsafe {
-            let item = ffi::PyIter_Next(self.0.as_ptr());
-            Bound::from_owned_ptr_or_opt(py, item)
-        };
-        item.map(Ok).or_else(|| PyErr::take(py).map(Err))
-    }
 }
 
 /// Makes a list with `length` empty slots. Before Python 3.12 this may run the garbage collector, and thus the

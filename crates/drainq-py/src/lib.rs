@@ -92,8 +92,6 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::interpreter::check_is_first(module.py())?;
         crate::gil::learn_how_to_count(module.py());
-        crate::errors::look_up(module.py())?;
-        crate::waiting::blocking::look_up(module.py())?;
         crate::fork::install_hook(module.py())?;
         crate::batch::queue::raw_method::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)

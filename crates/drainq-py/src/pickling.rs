@@ -4,10 +4,10 @@
 //! 2. A refusal says why, and what to send instead. The sentence lives in `drainq/pickling.py`, for Python code uses
 //!    it too.
 
-use crate::gil;
+use crate::gil::PythonFunction;
 use pyo3::PyClass;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyTuple;
 
 /// A callable, and the arguments with which it makes an equal object.
 pub type Recipe<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
@@ -24,8 +24,6 @@ where
 
 /// Refuses, with `why`, and what to send `instead`.
 pub fn refuse<T: PyClass>(value: &Bound<'_, T>, why: &str, instead: &str) -> PyResult<()> {
-    let py = value.py();
-    let (why, instead) = (PyString::new(py, why), PyString::new(py, instead));
-    gil::call_method(py.import("drainq.pickling")?.as_any(), "refuse", [value.as_any(), why.as_any(), instead.as_any()])
-        .map(drop)
+    static REFUSE: PythonFunction = PythonFunction::of("drainq.pickling", "refuse");
+    REFUSE.call(value.py(), (value, why, instead)).map(drop)
 }

@@ -1,49 +1,26 @@
-//! Calls the functions of `drainq/_calls.py`: the log, error handlers, balancers, threads.
+//! Calls the functions of the package that this module needs: the log, error handlers, balancers, threads, statistics.
 //!
-//! They are looked up when the first queue is made, so that no drain thread imports anything.
+//! Those of `drainq/_calls.py` are looked up when the first queue is made, so that no drain thread imports anything.
 
 use crate::ctrl_c;
-use crate::gil;
+use crate::gil::PythonFunction;
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyTuple};
 
-/// A function of `drainq._calls`.
-struct PythonFunction {
-    name: &'static str,
-    function: PyOnceLock<Py<PyAny>>,
-}
+static LOG: PythonFunction = PythonFunction::of("drainq._calls", "log");
+static HANDLER_PARTS: PythonFunction = PythonFunction::of("drainq._calls", "handler_parts");
+static REPORT_FAILURE: PythonFunction = PythonFunction::of("drainq._calls", "report_failure");
+static PLAN: PythonFunction = PythonFunction::of("drainq._calls", "plan");
+static CHECK_ANSWER: PythonFunction = PythonFunction::of("drainq._calls", "check_answer");
+static START_THREAD: PythonFunction = PythonFunction::of("drainq._calls", "start_thread");
+/// Reports items that are not handled; calls a function later.
+pub static REPORT_DROPS: PythonFunction = PythonFunction::of("drainq._calls", "report_drops");
+pub static LATER: PythonFunction = PythonFunction::of("drainq._calls", "later");
+static CHECK_CALLABLE: PythonFunction = PythonFunction::of("drainq.callables", "check_callable");
 
-impl PythonFunction {
-    const fn new(name: &'static str) -> Self {
-        Self { name, function: PyOnceLock::new() }
-    }
-
-    fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
-        self.function.import(py, "drainq._calls", self.name)
-    }
-
-    fn call<'py, const N: usize>(
-        &self,
-        py: Python<'py>,
-        arguments: [&Bound<'py, PyAny>; N],
-    ) -> PyResult<Bound<'py, PyAny>> {
-        gil::call(self.get(py)?, arguments)
-    }
-}
-
-static LOG: PythonFunction = PythonFunction::new("log");
-static HANDLER_PARTS: PythonFunction = PythonFunction::new("handler_parts");
-static REPORT_FAILURE: PythonFunction = PythonFunction::new("report_failure");
-static PLAN: PythonFunction = PythonFunction::new("plan");
-static CHECK_ANSWER: PythonFunction = PythonFunction::new("check_answer");
-static IS_CTRL_C: PythonFunction = PythonFunction::new("is_ctrl_c");
-static START_THREAD: PythonFunction = PythonFunction::new("start_thread");
-
-/// Looks all of them up.
+/// Looks up all of `drainq/_calls.py`.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &HANDLER_PARTS, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &IS_CTRL_C, &START_THREAD]
+    [&LOG, &HANDLER_PARTS, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &START_THREAD, &REPORT_DROPS, &LATER]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -55,50 +32,28 @@ pub fn value(py: Python<'_>, error: PyErr) -> Bound<'_, PyBaseException> {
 
 /// Starts a daemon thread of this name that calls `target`.
 pub fn start_thread(py: Python<'_>, name: &str, target: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    Ok(START_THREAD.call(py, [&PyString::new(py, name), target])?.unbind())
+    Ok(START_THREAD.call(py, (name, target))?.unbind())
 }
 
 /// Writes to the logger `drainq` at `level`; never raises.
 pub fn log(py: Python<'_>, level: &str, message: &str) {
-    if let Err(error) = try_log(py, level, message) {
+    if let Err(error) = LOG.call(py, (level, message)) {
         report_unraised(py, error);
     }
 }
 
-/// Writes to the logger `drainq` at `level`.
-pub fn try_log(py: Python<'_>, level: &str, message: &str) -> PyResult<()> {
-    let (level, message) = (PyString::new(py, level), PyString::new(py, message));
-    LOG.call(py, [&level, &message]).map(drop)
-}
-
-/// Reports an exception of the log in a call that must not raise it. Ctrl-C is not lost: it is raised again after the
-/// call.
+/// Reports an exception in a call that must not raise it. Ctrl-C is not lost: it is raised again after the call.
 pub fn report_unraised(py: Python<'_>, error: PyErr) {
-    if !interrupt_again(py, error.value(py)) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        ctrl_c::come_again(py);
+    } else {
         error.write_unraisable(py, None);
     }
 }
 
-/// Whether an exception is Ctrl-C on the main thread. If so, it is raised again once the call has returned.
-pub fn interrupt_again(py: Python<'_>, error: &Bound<'_, PyBaseException>) -> bool {
-    let is_ctrl_c = IS_CTRL_C.call(py, [error]).and_then(|answer| answer.is_truthy()).unwrap_or_else(|error| {
-        // Ctrl-C was pressed once more during the check.
-        let once_more = error.is_instance_of::<PyKeyboardInterrupt>(py);
-        if !once_more {
-            error.write_unraisable(py, None);
-        }
-        once_more
-    });
-    if is_ctrl_c {
-        ctrl_c::come_again(py);
-    }
-    is_ctrl_c
-}
-
 /// Logs an exception with its traceback.
 pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseException>) {
-    let (level, message) = (PyString::intern(py, "error"), PyString::new(py, message));
-    if let Err(error) = LOG.call(py, [&level, &message, error]) {
+    if let Err(error) = LOG.call(py, ("error", message, error)) {
         report_unraised(py, error);
     }
 }
@@ -114,8 +69,7 @@ pub fn handler_parts(
     event_loop: Option<&Py<PyAny>>,
     number: u64,
 ) -> PyResult<HandlerParts> {
-    let arguments = (name, handler, event_loop, number).into_pyobject(handler.py())?;
-    gil::call_with(HANDLER_PARTS.get(handler.py())?, &arguments)?.extract()
+    HANDLER_PARTS.call(handler.py(), (name, handler, event_loop, number))?.extract()
 }
 
 /// Calls an error handler; returns how many items the handler put into a durable queue. Only a handler with a true
@@ -125,7 +79,7 @@ pub fn report_failure(
     batch: &Bound<'_, PyAny>,
     error: &Bound<'_, PyBaseException>,
 ) -> PyResult<u64> {
-    REPORT_FAILURE.call(on_error.py(), [on_error, batch, error])?.extract()
+    REPORT_FAILURE.call(on_error.py(), (on_error, batch, error))?.extract()
 }
 
 /// Asks a balancer which thread should own which partition.
@@ -135,17 +89,12 @@ pub fn plan(
     owners: &[u16],
     threads: usize,
 ) -> PyResult<Option<Vec<i64>>> {
-    let load = (throughput, owners.to_vec(), threads).into_pyobject(balancer.py())?;
-    PLAN.call(balancer.py(), [balancer, &load])?.extract()
+    PLAN.call(balancer.py(), (balancer, throughput, owners.to_vec(), threads))?.extract()
 }
 
-/// Refuses an object that cannot be called with these arguments, or whose call would do nothing.
-pub fn check_callable(name: &str, value: &Bound<'_, PyAny>, arguments: &[&str]) -> PyResult<()> {
-    let py = value.py();
-    let fixed = [name.into_pyobject(py)?.into_any(), value.clone()];
-    let names = arguments.iter().map(|argument| Ok(argument.into_pyobject(py)?.into_any()));
-    let all: Vec<_> = fixed.into_iter().map(Ok).chain(names).collect::<PyResult<_>>()?;
-    gil::call_with(&py.import("drainq.callables")?.getattr("check_callable")?, &PyTuple::new(py, all)?).map(drop)
+/// Refuses an object that cannot be called with this argument, or whose call would do nothing.
+pub fn check_callable(name: &str, value: &Bound<'_, PyAny>, argument: &str) -> PyResult<()> {
+    CHECK_CALLABLE.call(value.py(), (name, value, argument)).map(drop)
 }
 
 /// Refuses the result of a call if none of its code has run, such as the coroutine of an async function behind a
@@ -154,6 +103,5 @@ pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
     if answer.is_none() {
         return Ok(());
     }
-    let name = PyString::new(answer.py(), callable);
-    CHECK_ANSWER.call(answer.py(), [&name, &answer]).map(drop)
+    CHECK_ANSWER.call(answer.py(), (callable, &answer)).map(drop)
 }

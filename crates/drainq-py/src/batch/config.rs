@@ -1,6 +1,7 @@
 //! The settings of a queue, as `python/drainq/batch_config.py` passes them: checked, and with numbers for policies.
 
-use crate::{arguments, errors, gil};
+use crate::gil::PythonFunction;
+use crate::{arguments, errors};
 use drainq_core::batch::{BufferStrategy, Grouping, PartitionPolicy, Settings};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,8 +45,8 @@ impl BatchConfig {
         config: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let read = py.import("drainq.batch_config")?.getattr("native_settings")?;
-        gil::call_with(&read, &(config, settings).into_pyobject(py)?)?.extract()
+        static READ: PythonFunction = PythonFunction::of("drainq.batch_config", "native_settings");
+        READ.call(py, (config, settings))?.extract()
     }
 
     /// Returns the settings of the core's queue.

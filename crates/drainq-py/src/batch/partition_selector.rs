@@ -49,7 +49,7 @@ impl PartitionSelector {
     /// partitions stays the same.
     #[staticmethod]
     fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
-        python_calls::check_callable("key", &key, &["item"])?;
+        python_calls::check_callable("key", &key, "item")?;
         Ok(Self(SelectorRule::By(key.unbind())))
     }
 
@@ -61,7 +61,7 @@ impl PartitionSelector {
         Ok(match &self.0 {
             SelectorRule::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
             SelectorRule::RoundRobin(choices) => choices.fetch_add(1, Ordering::Relaxed) % count,
-            SelectorRule::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
+            SelectorRule::By(key) => spread(gil::call(key.bind(item.py()), [item])?.hash()? as usize, count),
         })
     }
 

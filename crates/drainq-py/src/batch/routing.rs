@@ -18,7 +18,6 @@ use drainq_core::batch::config::MAX_WEIGHT;
 use drainq_core::batch::partition::Partition;
 use drainq_core::batch::{BatchQueue, Key, PartitionId};
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
@@ -180,12 +179,12 @@ impl Routing {
             }
             PartitionChoice::Callable(selector) => {
                 let chosen = gil::call(selector.bind(item.py()), [item, count.into_pyobject(item.py())?.as_any()])?;
-                match whole_number(&chosen)? {
-                    Some(partition) if partition < count as u64 => Ok(partition as PartitionId),
+                match chosen.extract::<u64>() {
+                    Ok(partition) if partition < count as u64 => Ok(partition as PartitionId),
                     _ => Err(errors::bad_value(format!(
                         "the partition selector must return a number from 0 to {}, got {}",
                         count - 1,
-                        errors::shown(&chosen)?
+                        errors::shown(&chosen)
                     ))),
                 }
             }
@@ -204,27 +203,13 @@ impl Routing {
     }
 }
 
-/// Reads a number that a user's callable returned; `None` if it is no number from 0 to 2**64 - 1.
-fn whole_number(answer: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    let py = answer.py();
-    match answer.extract::<u64>() {
-        Ok(number) => Ok(Some(number)),
-        Err(error) if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyOverflowError>(py) => {
-            Ok(None)
-        }
-        // The exception of its `__index__`.
-        Err(error) => Err(error),
-    }
-}
-
 /// Reads the number of rows that `len_of` returned for an item.
 fn weight(rows: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let whole = if rows.is_instance_of::<PyBool>() { None } else { whole_number(rows)? };
-    match whole {
-        Some(weight) if weight <= MAX_WEIGHT => Ok(weight),
+    match rows.extract() {
+        Ok(weight) if weight <= MAX_WEIGHT && !rows.is_instance_of::<PyBool>() => Ok(weight),
         _ => Err(errors::bad_value(format!(
             "len_of must say for how many rows an item counts, a whole number from 0 to {MAX_WEIGHT}, got {}",
-            errors::shown(rows)?
+            errors::shown(rows)
         ))),
     }
 }

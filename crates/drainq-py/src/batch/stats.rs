@@ -41,7 +41,7 @@ pub fn take<'py>(py: Python<'py>, shared: &SharedQueue) -> PyResult<Bound<'py, P
     let gil_yield = &shared.process().gil_yield;
     counters.set_item("gil_yields", gil_yield.yields())?;
     counters.set_item("gil_waits", gil_yield.waits())?;
-    statistics::BATCH_QUEUE.make(py, (threads, counters))
+    statistics::BATCH_QUEUE.call(py, (threads, counters))
 }
 
 /// Returns the counters of a type in the order of `drainq.statistics.TypeStats`.

@@ -51,7 +51,7 @@ fn port_in(port: &Bound<'_, PyAny>) -> PyResult<u16> {
     match port.extract() {
         Ok(number) if !port.is_instance_of::<PyBool>() => Ok(number),
         _ => {
-            let got = errors::shown(port)?;
+            let got = errors::shown(port);
             Err(errors::bad_value(format!("port must be a number from 0 (a free one) to 65535, got {got}")))
         }
     }

@@ -43,8 +43,8 @@ impl Label {
         self.object.get(py)?.bind(py).upgrade()
     }
 
-    /// Returns the key as messages show it; raises as [`errors::shown`] does.
-    pub fn name(&self, py: Python<'_>) -> PyResult<String> {
+    /// Returns the key as messages show it.
+    pub fn name(&self, py: Python<'_>) -> String {
         errors::shown(self.key.bind(py))
     }
 }

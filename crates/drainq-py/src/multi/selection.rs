@@ -53,7 +53,7 @@ impl SelectionRule {
         if !is_selector {
             return Err(errors::bad_type(format!(
                 "selection must be \"priority\", \"weighted\" or an object with select(groups), got {}",
-                errors::shown(selection)?
+                errors::shown(selection)
             )));
         }
         Ok(Self::Custom(selection.clone().unbind()))
@@ -149,7 +149,7 @@ fn choose<R>(
         let Some(chosen) = offered.iter().find(|sub| sub.is(&chosen)) else {
             return Err(errors::bad_type(format!(
                 "select(groups) must return one of the sub-queues in groups, got {}",
-                errors::shown(&chosen)?
+                errors::shown(&chosen)
             )));
         };
         if let Some(answer) = act(chosen.get())? {

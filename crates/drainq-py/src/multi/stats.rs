@@ -17,7 +17,7 @@ fn fields(stats: Stats) -> Fields {
 
 /// Returns the counters of one sub-queue now.
 pub fn of_sub_queue<'py>(py: Python<'py>, core: &SubCore) -> PyResult<Bound<'py, PyAny>> {
-    statistics::SUB_QUEUE.make(py, fields(core.stats()))
+    statistics::SUB_QUEUE.call(py, fields(core.stats()))
 }
 
 /// Returns the counters of a multi-queue now, and of the given sub-queues with their keys.
@@ -29,5 +29,5 @@ pub fn of_multi_queue<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (each, total, blocked_getters) = core.stats(sub_queues);
     let parts: Vec<_> = keys.into_iter().zip(each).filter_map(|(key, stats)| Some((key, fields(stats?)))).collect();
-    statistics::MULTI_QUEUE.make(py, (fields(total), blocked_getters, parts))
+    statistics::MULTI_QUEUE.call(py, (fields(total), blocked_getters, parts))
 }

@@ -9,20 +9,13 @@ const SHOWN_KEYS: usize = 20;
 
 /// Makes the KeyError for an unknown key, which shows the known ones.
 pub fn unknown_key(key: &Bound<'_, PyAny>, known: &Bound<'_, PyList>) -> PyErr {
-    let texts = || {
-        let shown = PyList::new(key.py(), known.iter().take(SHOWN_KEYS))?;
-        Ok::<_, PyErr>((errors::shown(key)?, errors::shown(shown.as_any())?))
+    let shown: Vec<_> = known.iter().take(SHOWN_KEYS).map(|key| errors::shown(&key)).collect();
+    let more = match known.len().saturating_sub(SHOWN_KEYS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     };
-    match texts() {
-        Ok((key, shown)) => {
-            let more = match known.len().saturating_sub(SHOWN_KEYS) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            errors::bad_key(format!("key must be that of a sub-queue, got {key}; there are {shown}{more}"))
-        }
-        Err(error) => error,
-    }
+    let (key, shown) = (errors::shown(key), shown.join(", "));
+    errors::bad_key(format!("key must be that of a sub-queue, got {key}; there are [{shown}]{more}"))
 }
 
 /// Reads a weight in turns.

@@ -257,7 +257,7 @@ impl DDSketch {
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Ok(data) = data.cast::<PyBytes>() else {
-            return Err(errors::bad_type(format!("data must be bytes, got {}", errors::shown(data)?)));
+            return Err(errors::bad_type(format!("data must be bytes, got {}", errors::shown(data))));
         };
         bytes::decode(data.as_bytes()).map(Self::of).map_err(core_errors::of_sketch)
     }

@@ -16,9 +16,9 @@ const PIECE: usize = 1 << 16;
 
 /// Returns the number that an object is; `name` is that of the argument.
 pub fn number(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
-    match gil::float(object) {
+    match object.extract::<f64>() {
         Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
-            Err(errors::bad_type(format!("{name} must be a number, got {}", errors::shown(object)?)))
+            Err(errors::bad_type(format!("{name} must be a number, got {}", errors::shown(object))))
         }
         answer => answer,
     }
@@ -30,7 +30,7 @@ pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DD
     if let Some((view, format)) = floats(values)? {
         return of_buffer(sketch, &view, format);
     }
-    for item in gil::items(values)? {
+    for item in values.try_iter()? {
         let item = item?;
         let value = number("each of values", &item);
         sketch.add(value?).map_err(core_errors::of_sketch)?;

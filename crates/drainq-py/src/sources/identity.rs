@@ -31,7 +31,7 @@ impl Identity {
     /// Raises TypeError if the key has no hash.
     #[inline]
     pub fn of(key: Bound<'_, PyAny>) -> PyResult<Self> {
-        match gil::hash(&key) {
+        match key.hash() {
             Ok(hash) => Ok(Self { hash: hash as u64, key: key.unbind(), answers: Vec::new() }),
             Err(error) => Err(explained(key.py(), error)),
         }

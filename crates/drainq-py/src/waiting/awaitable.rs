@@ -11,12 +11,11 @@ use super::WaitingPlace;
 use super::blocking::Otherwise;
 use super::event_loops::{self, EventLoops, SleepingTask};
 use crate::deadline::Deadline;
+use crate::gil::PythonFunction;
 use crate::{errors, gil, pickling};
-use pyo3::exceptions::{PyBaseException, PyRuntimeWarning, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTraceback, PyTuple, PyType};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -207,13 +206,13 @@ impl QueueAwaitable {
 
 /// Returns the event loop that runs the current task.
 fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    gil::call(RUNNING.import(py, "asyncio", "get_running_loop")?, [])
+    static RUNNING: PythonFunction = PythonFunction::of("asyncio", "get_running_loop");
+    RUNNING.call(py, ())
 }
 
 /// Returns the time on the clock of an event loop.
 fn time(event_loop: &Bound<'_, PyAny>) -> PyResult<f64> {
-    gil::float(&gil::call_method(event_loop, "time", [])?)
+    gil::call_method(event_loop, "time", [])?.extract()
 }
 
 #[pymethods]
@@ -229,8 +228,7 @@ impl QueueAwaitable {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let step = self.advance(py);
         if step.is_err() {
-            self.wake_up(py);
-            self.give_up();
+            self.close(py);
         }
         step
     }
@@ -244,24 +242,19 @@ impl QueueAwaitable {
     /// Ends it with an exception, as a cancelled task does; no item is taken or put.
     ///
     /// Args:
-    ///     kind: an exception, or a class of exceptions.
-    ///     value: what the class is called with, or an instance of it; None is a call without arguments.
-    ///     traceback: what the exception is to have as its traceback.
+    ///     kind: an exception, or a class of exceptions, which is called without arguments.
+    ///     value: the exception, as older callers pass it after its class.
+    ///     traceback: not used; the exception has its own.
     #[pyo3(signature = (kind, value=None, traceback=None))]
     fn throw(
         &mut self,
-        py: Python<'_>,
         kind: Bound<'_, PyAny>,
         value: Option<Bound<'_, PyAny>>,
-        traceback: Option<Bound<'_, PyTraceback>>,
+        traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        self.wake_up(py);
-        self.give_up();
-        let error = exception(kind, value)?;
-        if traceback.is_some() {
-            error.set_traceback(py, traceback);
-        }
-        Err(error)
+        drop(traceback);
+        self.close(kind.py());
+        Err(PyErr::from_value(value.unwrap_or(kind)))
     }
 
     /// Ends it; no item is taken or put.
@@ -293,25 +286,4 @@ impl Drop for QueueAwaitable {
         self.warn_if_never_awaited();
         self.give_up();
     }
-}
-
-/// Makes the exception that ``throw(kind, value)`` of a generator raises.
-fn exception(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyResult<PyErr> {
-    let Ok(class) = kind.cast::<PyType>() else {
-        return match value {
-            Some(_) => Err(errors::bad_type("an exception that is an instance takes no separate value")),
-            None => Ok(PyErr::from_value(kind)),
-        };
-    };
-    if !class.is_subclass_of::<PyBaseException>()? {
-        return Ok(PyErr::from_value(kind)); // a TypeError: this is no exception
-    }
-    Ok(PyErr::from_value(match value {
-        None => gil::call(class, [])?,
-        Some(value) if value.is_instance(class)? => value,
-        Some(value) => match value.cast::<PyTuple>() {
-            Ok(arguments) => gil::call_with(class, arguments)?,
-            Err(_) => gil::call(class, [&value])?,
-        },
-    }))
 }

@@ -3,31 +3,16 @@
 use super::WaitingPlace;
 use crate::ctrl_c;
 use crate::deadline::{Deadline, MayWait};
-use crate::gil;
+use crate::gil::PythonFunction;
 use drainq_core::wait::thread::WaitingThread;
 use drainq_core::wait::tickets::Stalled;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 /// Whether signal handlers run on this thread: Python runs them on the main thread alone.
 fn runs_signal_handlers(py: Python<'_>) -> PyResult<bool> {
-    let (current, main) = (gil::call(current(py)?, [])?, gil::call(main(py)?, [])?);
-    current.eq(main.getattr("ident")?)
-}
-
-fn current(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    CURRENT.import(py, "threading", "get_ident")
-}
-
-fn main(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    MAIN.import(py, "threading", "main_thread")
-}
-
-/// Looks up Python's functions when the module is loaded, because a finaliser may wait when no import works any more.
-pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    current(py).and_then(|_| main(py)).map(drop)
+    static CURRENT: PythonFunction = PythonFunction::of("threading", "get_ident");
+    static MAIN: PythonFunction = PythonFunction::of("threading", "main_thread");
+    CURRENT.call(py, ())?.eq(MAIN.call(py, ())?.getattr("ident")?)
 }
 
 /// The next step of a call whose try had no result.

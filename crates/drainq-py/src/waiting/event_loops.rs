@@ -13,11 +13,10 @@
 //! 1. No Python code runs while `loops` is locked, and `loops` is only locked with the GIL held.
 //! 2. While `is_scheduled` is set, a call of [`EventLoops::resume`] is due in the loop.
 
-use crate::ctrl_c;
-use crate::gil;
+use crate::{gil, python_calls};
 use drainq_core::sync::Mutex;
 use drainq_core::wait::tickets::Wake;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use pyo3::exceptions::PyException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -114,15 +113,7 @@ impl EventLoops {
             (entry.event_loop.clone_ref(py), std::mem::replace(&mut entry.is_scheduled, true))
         };
         let event_loop = event_loop.bind(py);
-        let call_soon = || self.call_soon(event_loop, address);
-        let scheduled = match is_scheduled.then_some(()).map_or_else(call_soon, Ok) {
-            // A signal handler raised in that call, and the loop may or may not have it. Two calls do no harm.
-            Err(error) if !error.is_instance_of::<PyException>(py) => {
-                report(py, error);
-                call_soon()
-            }
-            other => other,
-        };
+        let scheduled = if is_scheduled { Ok(()) } else { self.call_soon(event_loop, address) };
         match scheduled.and_then(|()| gil::call_method(event_loop, "is_running", [])?.is_truthy()) {
             Ok(is_running) => is_running,
             Err(error) => {
@@ -194,11 +185,9 @@ pub fn resume_at<'py>(
     gil::call_method(event_loop, "call_at", [PyFloat::new(py, time).as_any(), resume.as_any(), future])
 }
 
-/// Reports an exception of a loop. That of a closed loop is ignored; that of a signal handler must not be lost.
+/// Reports an exception of a loop. That of a closed loop is ignored; Ctrl-C must not be lost.
 pub fn report(py: Python<'_>, error: PyErr) {
-    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        ctrl_c::come_again(py);
-    } else if !error.is_instance_of::<PyException>(py) {
-        error.write_unraisable(py, None);
+    if !error.is_instance_of::<PyException>(py) {
+        python_calls::report_unraised(py, error);
     }
 }

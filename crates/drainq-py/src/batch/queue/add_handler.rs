@@ -39,7 +39,6 @@ impl BatchQueue {
         handler: Bound<'_, PyAny>,
         #[pyo3(from_py_with = arguments::weight)] weight: f64,
     ) -> PyResult<()> {
-        // First, because when the interpreter goes away the checks below cannot run any more.
         if !self.shared().queue().is_running() {
             return Err(errors::DRAINQ_ERROR
                 .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
@@ -76,7 +75,7 @@ impl BatchQueue {
         let Some(handlers) = handlers else { return Ok(()) };
         const WANTED: &str = "a dict of types and handlers, such as {Hit: store}, or None";
         handlers.cast::<PyMapping>().map_err(|_| arguments::refused("handlers", WANTED, handlers))?;
-        for entry in gil::items(&gil::call_method(handlers, "items", [])?)? {
+        for entry in gil::call_method(handlers, "items", [])?.try_iter()? {
             let (r#type, handler) = entry?.extract()?;
             self.add_handler(handlers.py(), r#type, handler, 1.0)?;
         }

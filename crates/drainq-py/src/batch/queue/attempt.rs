@@ -13,7 +13,6 @@ use crate::batch::coroutines;
 use crate::batch::room_tasks::RoomPlace;
 use crate::batch::types::item::Item;
 use crate::errors;
-use crate::fork::Generation;
 use crate::waiting::WaitingPlace;
 use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
 use crate::waiting::blocking::Otherwise;
@@ -37,16 +36,15 @@ pub struct ProduceAttempt {
     partition: PartitionId,
     /// The item's weight, if it does not count as one item.
     weight: Option<u64>,
-    begun_in: Generation,
     /// The item's object until the end of the attempt. Locked with the GIL held; no object is dropped under the lock.
     object: Mutex<Option<Py<PyAny>>>,
 }
 
 impl ProduceAttempt {
-    /// Counts the item as rejected, unless the attempt has ended, or belongs to the parent of this forked child.
+    /// Counts the item as rejected, unless the attempt has ended.
     fn reject(&self, py: Python<'_>, reason: Rejection) {
         let object = self.object.lock().take();
-        if object.is_some() && !self.begun_in.is_past() {
+        if object.is_some() {
             drop(object);
             self.queue.get().shared().reject(py, reason, self.weight.unwrap_or(1));
         }
@@ -58,12 +56,6 @@ impl ProduceAttempt {
     /// Pushes the item if there is room: True if the queue accepted it, False if the queue is closed, None if the
     /// partition is full.
     fn try_now(&self, py: Python<'_>) -> PyResult<Option<bool>> {
-        if self.begun_in.is_past() {
-            return Err(errors::DRAINQ_ERROR.error(
-                py,
-                "the process forked during this call, which goes on in the parent; call again in the child",
-            ));
-        }
         let shared = self.queue.get().shared();
         shared.start_threads(py)?;
         let object = self.object.lock().take();
@@ -177,8 +169,8 @@ impl BatchQueue {
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the coroutine is ours.
     fn produce_async<'py>(slf: &Bound<'py, Self>, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (shared, py) = (slf.get().shared(), slf.py());
-        coroutines::produce(slf.as_any(), item, py.None().bind(py), shared.number(), shared.blocks())
+        let shared = slf.get().shared();
+        coroutines::produce(slf.as_any(), item, None, shared.number(), shared.blocks())
     }
 
     /// Queue one item from a coroutine, waiting for room until a deadline, whatever the queue's strategy.
@@ -209,9 +201,8 @@ impl BatchQueue {
         item: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (shared, py) = (slf.get().shared(), slf.py());
-        let timeout = timeout.into_pyobject(py)?;
-        coroutines::produce(slf.as_any(), item, &timeout, shared.number(), shared.blocks())
+        let shared = slf.get().shared();
+        coroutines::produce(slf.as_any(), item, timeout, shared.number(), shared.blocks())
     }
 
     /// Makes the attempt of ``drainq/aio.py``.
@@ -221,8 +212,7 @@ impl BatchQueue {
         let key = shared.key(&name)?;
         let partition = shared.routing.partition_of(shared.queue(), item, key)?;
         let weight = shared.routing.weight_of(item)?;
-        let (queue, begun_in) = (slf.clone().unbind(), Generation::now());
         let object = Mutex::new(Some(item.clone().unbind()));
-        Ok(ProduceAttempt { queue, key, partition, weight, begun_in, object })
+        Ok(ProduceAttempt { queue: slf.clone().unbind(), key, partition, weight, object })
     }
 }

@@ -14,7 +14,7 @@ use crate::batch::caller_count::Role;
 use crate::batch::handler::Handler;
 use crate::batch::shared_scheduler::{Serve, Served};
 use crate::batch::types::item::Item;
-use crate::python_calls::{self, log, log_error};
+use crate::python_calls::log;
 use crate::{errors, gil, thread};
 use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
@@ -120,11 +120,7 @@ impl SharedQueue {
         batch.items.clear();
         if self.callables.handlers.first_unrouted(batch.key) {
             let name = self.routing.keys.name(py, batch.key);
-            let name = errors::shown(name.bind(py)).unwrap_or_else(|error| {
-                let message = format!("queue {:?} could not show a type that has no handler", self.name());
-                log_error(py, &message, &python_calls::value(py, error));
-                "?".into()
-            });
+            let name = errors::shown(name.bind(py));
             log(
                 py,
                 "warning",

@@ -164,7 +164,7 @@ impl SharedQueue {
     /// accounting and closing need, so the state of the queue stays the same meanwhile.
     fn is_shown(&self) -> bool {
         let process = self.process();
-        let is_called = process.callers.are_left() || self.drops.has_reporter();
+        let is_called = process.callers.are_left() || self.drops.wait();
         !is_called || (process.queue.is_running() && process.queue.is_quiet())
     }
 
@@ -189,15 +189,10 @@ impl SharedQueue {
 }
 
 impl Drop for SharedQueue {
-    /// Keeps the counts of losses, and has those that wait reported. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
+    /// Keeps the counts of losses. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
     fn drop(&mut self) {
-        gil::held(|py| {
-            // A forked child that drops it before its renewal has the parent's queue, whose locks may be taken.
-            if fork::is_renewed() {
-                losses::keep(py, self.queue());
-            }
-            self.drops.wake_reporter();
-        });
+        // A forked child that drops it before its renewal has the parent's queue, whose locks may be taken.
+        gil::held(|py| fork::is_renewed().then(|| losses::keep(py, self.queue())));
     }
 }
 

@@ -190,7 +190,7 @@ impl Keys {
             KeyRule::Class if !name.is_instance_of::<PyType>() => Err(errors::bad_type(format!(
                 "type must be a class, because this queue dispatches items by their class, got {}; \
                  a queue with a dispatch_key has other types",
-                errors::shown(name)?
+                errors::shown(name)
             ))),
             KeyRule::Class => Ok(()),
             _ => arguments::hashable("type", name),
@@ -210,7 +210,7 @@ impl Keys {
         if self.are_types() || self.number(address).is_some() {
             return Ok(Some(address));
         }
-        let first = gil::look_up(self.firsts.bind(name.py()), name)?;
+        let first = self.firsts.bind(name.py()).get_item(name)?;
         Ok(first.map(|first| first.as_ptr().addr()))
     }
 
@@ -293,11 +293,8 @@ impl Keys {
 }
 
 fn too_many(name: &Bound<'_, PyAny>) -> PyErr {
-    match errors::shown(name) {
-        Ok(name) => errors::bad_value(format!(
-            "a queue has at most {MAX_KEYS} types, and {name} would be one more; \
-             use a coarser dispatch_key"
-        )),
-        Err(error) => error,
-    }
+    errors::bad_value(format!(
+        "a queue has at most {MAX_KEYS} types, and {} would be one more; use a coarser dispatch_key",
+        errors::shown(name)
+    ))
 }

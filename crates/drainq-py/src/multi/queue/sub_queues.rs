@@ -61,7 +61,7 @@ impl MultiQueue {
         if core.is_shut_down() {
             return Err(refused());
         }
-        let mut found = gil::look_up(subs, &key)?;
+        let mut found = subs.get_item(&key)?;
         if found.is_none() {
             let label = Arc::new(Label::new(key.clone()));
             let disabled_by = (!enabled).then(String::new);
@@ -79,7 +79,7 @@ impl MultiQueue {
             Some(found) if exist_ok => Ok(found),
             _ => Err(errors::bad_key(format!(
                 "there is a sub-queue with the key {} already; pass exist_ok=True to get it",
-                errors::shown(&key)?
+                errors::shown(&key)
             ))),
         }
     }
@@ -117,7 +117,7 @@ impl MultiQueue {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(gil::look_up(self.sub_queues.bind(key.py()), key)?.or(default))
+        Ok(self.sub_queues.bind(key.py()).get_item(key)?.or(default))
     }
 
     /// The keys of the sub-queues, in the order they were added: a list of one's own.
@@ -126,11 +126,11 @@ impl MultiQueue {
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        gil::look_up(self.sub_queues.bind(key.py()), key)?.ok_or_else(|| self.unknown(key))
+        self.sub_queues.bind(key.py()).get_item(key)?.ok_or_else(|| self.unknown(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        gil::look_up(self.sub_queues.bind(key.py()), key).map(|found| found.is_some())
+        self.sub_queues.bind(key.py()).get_item(key).map(|found| found.is_some())
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

@@ -104,8 +104,8 @@ impl SubQueue {
         )
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let name = self.label.name(py)?;
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let name = self.label.name(py);
         let core = &self.core;
         let (settings, size) = (core.settings(), core.len());
         let capacity = arguments::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());
@@ -116,7 +116,7 @@ impl SubQueue {
             Membership::Attached => format!("disabled by {reasons:?}"),
         };
         let (priority, weight) = (settings.priority, settings.weight);
-        Ok(format!("<SubQueue {name} priority={priority} weight={weight} size={size} capacity={capacity} {condition}>"))
+        format!("<SubQueue {name} priority={priority} weight={weight} size={size} capacity={capacity} {condition}>")
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -13,10 +13,7 @@ impl SubQueue {
         if refusal == PutRefusal::NoMemory {
             return errors::no_memory(py); // a name would need some
         }
-        match self.label.name(py) {
-            Ok(name) => core_errors::of_put(py, &name, || self.core.settings().capacity, refusal),
-            Err(error) => error,
-        }
+        core_errors::of_put(py, &self.label.name(py), || self.core.settings().capacity, refusal)
     }
 
     /// Puts `item`; false if there is no room now.

@@ -159,7 +159,7 @@ impl SetQueue {
     ) -> PyResult<Self> {
         let capacity = arguments::capacity_in_items(capacity)?;
         if let Some(key) = &key {
-            python_calls::check_callable("key", key.bind(py), &["item"])?;
+            python_calls::check_callable("key", key.bind(py), "item")?;
         }
         if let Some(clock) = &clock {
             gil::call(&py.import("drainq.arguments")?.getattr("check_clock_if_given")?, [clock.bind(py)])?;
@@ -214,7 +214,7 @@ impl SetQueue {
             let (getters, putters) = (state.getters.blocked(), state.putters.blocked());
             (waiting, taken, state.put, state.got, state.duplicates, getters, putters)
         };
-        statistics::SET_QUEUE.make(py, counters)
+        statistics::SET_QUEUE.call(py, counters)
     }
 
     /// Most items to hold; None is unbounded.
