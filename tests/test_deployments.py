@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
 
+from drainq.sql import Database
 from tests.patience import PATIENCE
 from tests.shape.documents import blocks
 from tests.shape.project import ROOT
@@ -68,16 +67,19 @@ def accepts(url: str, body: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("page", "command"),
+    ("page", "command", "database"),
     [
-        ("howto/deploy.md", "uvicorn metered:app --port {port}"),
-        ("howto/deploy.md", "uvicorn metered:app --port {port} --workers 2"),
-        ("howto/deploy.md", "gunicorn metered:app --bind 127.0.0.1:{port} -k asgi -w 2"),
-        ("howto/deploy.md", "gunicorn wsgi_service:wsgi --bind 127.0.0.1:{port} -w 2"),
-        ("tutorials/service.md", "uvicorn metered:app --port {port}"),
+        ("howto/deploy.md", "uvicorn metered:app --port {port}", "sqlite"),
+        ("howto/deploy.md", "uvicorn metered:app --port {port} --workers 2", "sqlite"),
+        ("howto/deploy.md", "gunicorn metered:app --bind 127.0.0.1:{port} -k asgi -w 2", "sqlite"),
+        ("howto/deploy.md", "gunicorn wsgi_service:wsgi --bind 127.0.0.1:{port} -w 2", "sqlite"),
+        ("tutorials/service.md", "uvicorn metered:app --port {port}", "sqlite"),
+        ("tutorials/service.md", "uvicorn metered:app --port {port} --workers 2", "postgres"),
     ],
 )
-def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, tmp_path):
+def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, database, tmp_path, request, monkeypatch):
+    store = request.getfixturevalue("own_postgres").url if database == "postgres" else f"sqlite:///{tmp_path}/visits.db"
+    monkeypatch.setenv("VISITS_URL", store)
     service = block(page, "# service.py")
     (tmp_path / "service.py").write_text(service)
     (tmp_path / "wsgi_service.py").write_text("from service import *\n" + block("howto/deploy.md", "# wsgi_service.py"))
@@ -89,12 +91,11 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, tmp_path):
     url = f"http://127.0.0.1:{port}/visits"
     metered = 0 if "wsgi" in command else 2 if "2" in command.split() else 1
     arguments = [sys.executable, "-m", *command.format(port=port).split()]
-    with (
-        closing(sqlite3.connect(tmp_path / "visits.db", isolation_level=None)) as rows,
-        (tmp_path / "log").open("wb") as log,
-    ):
+    with Database(store) as rows, (tmp_path / "log").open("wb") as log:
         rows.execute(f"CREATE TABLE visits (page TEXT{', browser TEXT' * page.startswith('tutorials')})")
-        rows.execute("BEGIN IMMEDIATE")  # so no item is stored before the signal comes
+        rows.execute("BEGIN IMMEDIATE" if database == "sqlite" else "BEGIN")
+        if database == "postgres":
+            rows.execute("LOCK TABLE visits IN SHARE MODE")  # so no item is stored before the signal comes
         process = subprocess.Popen(arguments, cwd=tmp_path, stdout=log, stderr=log)
         try:
             until(lambda: len(list(targets.iterdir())) == metered and accepts(url, b""), process)
@@ -106,7 +107,7 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, tmp_path):
             ended = process.wait(PATIENCE)
         finally:
             process.kill()
-        found = rows.execute("SELECT count(*), count(DISTINCT page) FROM visits").fetchone()
+        (found,) = map(tuple, rows.execute("SELECT count(*), count(DISTINCT page) FROM visits"))
     assert (found, ended in (0, -signal.SIGTERM)) == ((POSTS * ITEMS_EACH,) * 2, True), (tmp_path / "log").read_text()
     assert list(targets.iterdir()) == []
 

@@ -367,6 +367,17 @@ def test_draining_does_not_wait_for_the_database_until_the_persister_is_full(pos
     run(postgres_url, "DROP TABLE faults")
 
 
+@pytest.mark.parametrize("open_one", [writer, persister])
+def test_a_worker_opens_while_another_session_holds_the_lock_of_its_table(postgres_url, open_one):
+    make(postgres_url)
+    with Database(postgres_url) as other, other.transaction():
+        other.execute("LOCK TABLE faults IN ACCESS EXCLUSIVE MODE")
+        out = open_one(postgres_url)
+        assert out.produce((1, 1))
+    assert out.close() and rows(postgres_url) == [(1, 1)]
+    run(postgres_url, "DROP TABLE faults")
+
+
 @pytest.mark.system
 def test_a_persister_that_is_full_makes_its_producers_wait(own_postgres):
     make(own_postgres.url)

@@ -101,6 +101,9 @@ _UNRESOLVED = re.compile(r"failed to resolve host .*\[Errno (-?\d+)\]", re.DOTAL
 _NO_SUCH_HOST = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
 """The resolver's numbers for a name without an address. EAI_AGAIN is not one: the name server did not answer."""
 
+LOCKED = "55P03"
+"""The SQLSTATE of a lock that was not available within ``lock_timeout``."""
+
 GONE = re.compile(r"08|57P0[1-5]|25006|25P03|26|42P05")
 """SQLSTATEs after which a connection, and those opened with it, must not be used again."""
 

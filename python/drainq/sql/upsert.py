@@ -145,13 +145,20 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         return insert + target + (f"UPDATE SET {updates}" if updates else "NOTHING")
 
     def check(self, database: Database) -> None:
-        """Plan the statement without running it.
+        """Plan the statement without running it. A server waits a second at most for a lock on the table.
 
         Raises:
-            sqlite3.Error, psycopg.Error: a table, column, right, or unique index on the key is missing.
+            sqlite3.Error, psycopg.Error: a table, column, right, or unique index on the key is missing; or the table
+                is locked.
         """
         nothing = f"VALUES ({', '.join(['NULL'] * len(self.columns))})"
-        database.execute(f"EXPLAIN {self.statement(database.dialect, nothing)}")
+        plan = f"EXPLAIN {self.statement(database.dialect, nothing)}"
+        if not database.dialect.is_server:
+            database.execute(plan)
+            return
+        with database.transaction():
+            database.execute("SET LOCAL lock_timeout = '1s'")
+            database.execute(plan)
 
     def merged(self, rows: Iterable[Row]) -> list[Row]:
         """Return one row for each key, in the order of the keys. Without a key the rows are unchanged.

@@ -19,7 +19,7 @@ from drainq.backoff import Backoff
 from drainq.delivery.sink_contract import Failure, Sink, Unavailable
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
-from drainq.sql.driver_errors import failure_of, table_is_missing
+from drainq.sql.driver_errors import LOCKED, failure_of, sqlstate_of, table_is_missing
 from drainq.sql.error_text import error_text
 from drainq.sql.row_by_row import write_each
 from drainq.threads import start_thread
@@ -73,8 +73,8 @@ class TableSink(Sink):
             try:
                 upsert.check(database)
             except database.errors as error:
-                if failure_of(error) is Failure.DATA:
-                    continue  # a domain that refuses the NULLs of the plan
+                if failure_of(error) is Failure.DATA or sqlstate_of(error) == LOCKED:
+                    continue  # a domain refuses the NULLs, or the first batch waits for the lock
                 raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {error_text(error)}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
