@@ -111,13 +111,6 @@ def test_what_was_given_back_unhandled_is_due_when_it_was_and_was_never_delivere
     assert envelope.ack() is False and again.ack() is True
 
 
-def test_part_of_a_message_that_was_only_read_is_all_or_nothing_of_it(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    found = queue.read("a")
-    assert found.ack_some([]) is True and queue.contains_message("a")
-    assert found.ack_some(["a"]) is True and not queue.contains_message("a")
-
-
 def test_an_update_forgets_the_error_of_the_message_before_it(database):
     queue = database.open()
     queue.offer_or_update("a", 1, database.now)

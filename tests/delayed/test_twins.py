@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from drainq.delayed import AckEnvelope, CronHandle, CronMessage, CronService, DelayedQueue, ScheduledMessage
+from drainq.delayed import AckBatch, AckEnvelope, CronHandle, CronMessage, CronService, DelayedQueue, ScheduledMessage
 from drainq.delayed.storage_session import Session
 from drainq.testing import ManualClock
 
@@ -58,10 +58,10 @@ QUEUE = {
 }
 ENVELOPE = {
     "ack": lambda queue: queue.held[0].ack_async(),
-    "ack_some": lambda queue: queue.held[0].ack_some_async(["held"]),
     "nack": lambda queue: queue.held[0].nack_async(5),
     "extend": lambda queue: queue.held[0].extend_async(60),
 }
+BATCH = {"ack_some": lambda queue: queue.batch.ack_some_async(["batched"])} | ENVELOPE
 CRON = {
     "install_tick": lambda queue: queue.cron.install_tick_async("hash", "once", [CronMessage(1, tick_at())]),
     "uninstall_tick": lambda queue: queue.cron.uninstall_tick_async("hash", "once"),
@@ -75,7 +75,7 @@ CRON = {
     "close": lambda queue: queue.cron.close_async(),
 }
 HANDLE = {"close": lambda queue: queue.handle.close_async()}
-TABLE = {DelayedQueue: QUEUE, AckEnvelope: ENVELOPE, CronService: CRON, CronHandle: HANDLE}
+TABLE = {DelayedQueue: QUEUE, AckEnvelope: ENVELOPE, AckBatch: BATCH, CronService: CRON, CronHandle: HANDLE}
 CASES = [(of, name) for of, calls in TABLE.items() for name in calls]
 
 
@@ -99,6 +99,8 @@ def queue():
         queue.poll().nack(error="of no use")
         queue.offer_or_update("held", 1, 0)
         queue.held = [queue.poll()]
+        queue.offer_or_update("batched", 1, 0)
+        queue.batch = queue.try_poll_many(1)
         queue.offer_or_update("a", 1, 0)
         yield queue
 

@@ -173,7 +173,7 @@ REFUSALS = {
     "a prefix that is none": lambda: open_queue().redrive(prefix=Unfit()),
     "a message of a schedule that is none": lambda: open_queue().cron.install_tick("h", "p", [SECRET]),
     "a payload of a schedule": lambda: open_queue().cron.install_tick("h", "p", [CronMessage(Unfit(), 0)]),
-    "keys that are not in an envelope": poll_and(lambda envelope: envelope.ack_some([SECRET + "!"])),
+    "keys that are not in an envelope": lambda: open_queue().try_poll_many(1).ack_some([SECRET + "!"]),
     "an envelope": poll_and(lambda envelope: [repr(envelope), f"{envelope}"]),
     "an envelope of asyncio": lambda: asyncio.run(aio_poll()),
     "a payload that cannot be decoded": undecodable,

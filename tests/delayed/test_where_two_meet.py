@@ -197,7 +197,7 @@ def test_polls_and_consumers_listen_and_a_poll_without_time_looks_once(monkeypat
 def test_calls_that_look_have_their_defaults_and_close_what_they_open(tmp_path, monkeypatch):
     bench = Bench()
     bench.offer(*(f"{n:02}" for n in range(12)))
-    assert len(bench.queue.peek()) == 10 and bench.queue.peek()[0].locked is False
+    assert len(bench.queue.peek()) == 10 and bench.queue.peek()[0].in_flight is False
     for name, method in (("dead", bench.queue.dead_letters), ("history", bench.queue.history)):
         asked = calls_of(bench.storage, name, monkeypatch, [])
         assert method() == [] and asked[0][1] == 100

@@ -6,7 +6,7 @@ Not imported by any test: ``test_types.py`` has it checked.
 from dataclasses import dataclass
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, SetQueue, ThreadPolicy
-from drainq.delayed import AckEnvelope, DelayedQueue, MsgspecCodec, ScheduledMessage, StrCodec
+from drainq.delayed import AckBatch, AckEnvelope, DelayedQueue, MsgspecCodec, ScheduledMessage, StrCodec
 from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
@@ -24,7 +24,7 @@ def on_hits(batch: list[Hit]) -> None: ...
 
 
 def on_text(envelope: AckEnvelope[str]) -> None: ...
-def on_batch(envelope: AckEnvelope[list[str]]) -> None: ...
+def on_batch(envelope: AckBatch[str]) -> None: ...
 
 
 THREADS = ThreadPolicy.fixed(1)
@@ -69,6 +69,10 @@ texts.offer("key", 3)  # E41: another payload
 texts.consume(on_text, batch_size=10)  # E42: a handler of one message
 texts.consume(on_batch)  # E43: a handler of a batch
 texts.consume(on_text, stop=True)  # E44: nothing that can be set
+texts.try_poll_many(3).message_id.upper()  # E46: a batch has the keys of its messages
+envelope.schedule_at + 5.0  # E47: a datetime, not seconds
+envelope.ack_some(["key"])  # E48: one message has no parts
+mail.peek()[0].due_at + 5.0  # E49: a datetime, not milliseconds
 
 
 async def gives_numbers() -> None:

@@ -8,10 +8,11 @@ import enum
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, PartitionPolicy, SetQueue, ThreadPolicy
-from drainq.delayed import AckEnvelope, Clock, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
+from drainq.delayed import AckBatch, AckEnvelope, Clock, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
 from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
@@ -95,16 +96,19 @@ typed.offer_or_update("key", Hit("/"), 0)
 envelope: AckEnvelope[Hit] | None = typed.try_poll()
 if envelope is not None:
     path: str = envelope.payload.path
+    named: tuple[str, datetime, int] = (envelope.message_id, envelope.schedule_at, envelope.attempt)
 anything = DelayedQueue.open("memory:", "mail")
 anything.offer_or_update("key", {"a": [1, 2.5, None]}, 0)
 lists = DelayedQueue.open("memory:", "lists", codec=MsgspecCodec(list[int]))
 lists.offer_or_update("key", [1, 2], 0)
 texts = DelayedQueue.open("memory:", "texts", codec=StrCodec())
 texts.offer_or_update("key", "text", 0)
+keys: list[str] = texts.try_poll_many(3).message_id
+due: datetime = texts.peek()[0].due_at
 
 
 def on_text(envelope: AckEnvelope[str]) -> None: ...
-def on_batch(envelope: AckEnvelope[list[str]]) -> None: ...
+def on_batch(envelope: AckBatch[str]) -> None: ...
 async def on_text_later(envelope: AckEnvelope[str]) -> None: ...
 
 

@@ -12,7 +12,7 @@ from drainq.datasource.options import Options
 from drainq.datasource.payload_form import PayloadForm
 from drainq.datasource.stream_reader import StreamReader
 from drainq.datasource.writer import FrameWriter, StreamWriter
-from drainq.delayed.message import MOST_MESSAGES
+from drainq.delayed.message import MOST_MESSAGES, to_ms
 from drainq.delayed.queue import DelayedQueue
 
 
@@ -39,7 +39,9 @@ class PeekReader(DataSourceReader):
         options = self._options
         with DelayedQueue.open(options.url, options.queue, codec=self._form.codec, table=options.table) as queue:
             rows = queue.peek(options.max_rows or MOST_MESSAGES)
-        yield from record_batches(((row.key, row.payload, row.scheduled_at) for row in rows), self._names, self._form)
+        yield from record_batches(
+            ((row.key, row.payload, to_ms(row.scheduled_at)) for row in rows), self._names, self._form
+        )
 
 
 class DrainqDataSource(DataSource):

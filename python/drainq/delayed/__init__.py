@@ -27,15 +27,16 @@ from drainq.delayed.cron.cron_message import CronMessage
 from drainq.delayed.cron.daily_schedule import CronDailySchedule
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.service import CronService
-from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.envelope import AckBatch, AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.failed_batches import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.records import DeadLetter, FinishedMessage
+from drainq.delayed.storage.records import DeadLetter, FinishedMessage, StoredMessage
 
 __all__ = [
     "NO_RETRIES",
+    "AckBatch",
     "AckEnvelope",
     "BytesCodec",
     "Clock",
@@ -58,6 +59,7 @@ __all__ = [
     "QueueUnavailable",
     "RetryConfig",
     "ScheduledMessage",
+    "StoredMessage",
     "StrCodec",
     "TimeConfig",
     "to_delayed_queue",

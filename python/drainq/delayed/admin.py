@@ -15,10 +15,10 @@ from drainq.delayed.coroutines import twin
 from drainq.delayed.database_retry import with_retries
 from drainq.delayed.dead_letters_redrive import DeadLetterAdmin
 from drainq.delayed.errors import QueueBroken
-from drainq.delayed.message import check_count, check_key
+from drainq.delayed.message import check_count, check_key, from_ms
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.records import FinishedMessage, Row
+from drainq.delayed.storage.records import FinishedMessage, StoredMessage
 from drainq.errors import DrainqError
 from drainq.sql.url import DatabaseUrl
 from drainq.statistics import Statistics
@@ -91,9 +91,22 @@ class Admin(DeadLetterAdmin):
             raise ValueError(f"to drop all messages pass confirm={DROP_CONFIRMATION!r}, got {confirm!r}")
         return self._session.call(self._session.storage.drop_all, self._session.kind)
 
-    def peek(self, limit: int = 10) -> list[Row]:
-        """Return the first messages by due time, as they are stored, without taking them."""
-        return self._session.call(self._session.storage.peek, self._session.kind, check_count("limit", limit))
+    def peek(self, limit: int = 10) -> list[StoredMessage]:
+        """Return the first messages by due time, without taking or decoding them."""
+        rows = self._session.call(self._session.storage.peek, self._session.kind, check_count("limit", limit))
+        return [
+            StoredMessage(
+                row.key,
+                row.payload,
+                from_ms(row.scheduled_at),
+                from_ms(row.due_at),
+                from_ms(row.created_at),
+                row.attempts,
+                row.locked,
+                row.priority,
+            )
+            for row in rows
+        ]
 
     def stats(self) -> DelayedQueueStats:
         """Count the messages in each state. This reads the whole queue's index, about 0.1 s for a million messages."""

@@ -16,7 +16,6 @@ import msgspec
 from drainq.delayed.admin import DROP_CONFIRMATION
 from drainq.delayed.cli_target import UsageError, found_queue, found_storage, refuse_memory, shown_storage
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
-from drainq.delayed.message import from_ms
 from drainq.delayed.storage.open import open_storage, reach
 
 _NARROWEST = 6
@@ -127,8 +126,8 @@ def peek(arguments: argparse.Namespace) -> None:
             [
                 {
                     "key": row.key,
-                    "due_at": from_ms(row.due_at),
-                    "in_flight": row.locked,
+                    "due_at": row.due_at,
+                    "in_flight": row.in_flight,
                     "attempts": row.attempts,
                     "payload": row.payload.decode("utf-8", "backslashreplace"),
                 }
@@ -137,10 +136,9 @@ def peek(arguments: argparse.Namespace) -> None:
         )
         return
     for row in rows:
-        state = "in flight" if row.locked else "waiting"
+        state = "in flight" if row.in_flight else "waiting"
         print_line(
-            f"{from_ms(row.due_at).isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}"
-            f"  {shown(row.payload)}"
+            f"{row.due_at.isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}  {shown(row.payload)}"
         )
 
 

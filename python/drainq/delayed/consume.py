@@ -32,7 +32,7 @@ from drainq.arguments import whole
 from drainq.backoff import Tries
 from drainq.callables import check_answer, check_callable, is_async
 from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
-from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
@@ -56,7 +56,7 @@ class Pause(NamedTuple):
     seconds: float
 
 
-Steps = Generator["AckEnvelope[Any] | Pause | int", "BaseException | None", None]
+Steps = Generator["Leased | Pause | int", "BaseException | None", None]
 """What a consumer has to do: pass an envelope to the handler, and send what that raised; wait; or return a count."""
 
 
@@ -97,7 +97,7 @@ async def consume_async(
     if stopping is not None:
         stopping.add_done_callback(lambda _: changed.give())
     session.wakeup.add_listener(changed.give)
-    running: Future[AckEnvelope[Any] | Pause | int] | None = None
+    running: Future[Leased | Pause | int] | None = None
     try:
         while True:
             running = session.calls.submit(partial(steps.send, error))
@@ -280,14 +280,16 @@ class _Loop:
                     self._give_back(waiting)
 
     def _handle(self, rows: list[Row], payloads: list[Any], lock: str, taken: Prefetched | None = None) -> Steps:
-        many = self._batch_size > 1
         held = Held(lock, tuple(row.id for row in rows))
         if self._stopped():
             self._give_back(held)
             return
-        envelope: AckEnvelope[Any] = AckEnvelope(
-            self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
-        )
+        now = from_ms(self._session.now())
+        envelope: Leased
+        if self._batch_size > 1:
+            envelope = AckBatch(self._session, payloads, rows, lock, now)
+        else:
+            envelope = AckEnvelope(self._session, payloads[0], rows[0], lock, now)
         self._keeper.hold(envelope, taken)
         started = time.monotonic()
         error: BaseException | None = GeneratorExit()
@@ -307,7 +309,7 @@ class _Loop:
             if envelope._rows and not envelope._settled:  # else the handler has spoken for itself
                 self._done = envelope._held()
 
-    def _failed(self, envelope: AckEnvelope[Any], lock: str, error: Exception) -> None:
+    def _failed(self, envelope: Leased, lock: str, error: Exception) -> None:
         session = self._session
         shown = to_show(error, values=session.log_values)
         _log.error("the handler of delayed queue %r failed on %s", session.name, envelope.shown(), exc_info=shown)

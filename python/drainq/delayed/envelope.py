@@ -1,9 +1,9 @@
-"""Envelope: a delivered message, or a batch of them, and the methods to acknowledge or release it.
+"""A delivered message, or a batch of them, and the methods to acknowledge or release it.
 
 # Invariant
 
-An envelope belongs to exactly one acquisition, whose lock it holds. A message that was updated, or taken over after the
-lease ended, has another lock. So a late call changes nothing and returns False.
+An envelope, or a batch, belongs to exactly one acquisition, whose lock it holds. A message that was updated, or taken
+over after the lease ended, has another lock. So a late call changes nothing and returns False.
 
 Source: ``AckEnvelope`` of funfix ``delayedqueue``; ``nack``, ``extend``, ``ack_some`` and attempts are drainq's.
 """
@@ -29,61 +29,23 @@ T = TypeVar("T")
 _SHOWN = 5  # messages that a log line names
 
 
-class AckEnvelope(Generic[T]):
-    """A leased message. It is delivered again unless it is acknowledged before its lease ends.
+class Leased:
+    """The calls that an :class:`AckEnvelope` and an :class:`AckBatch` share.
 
-    As a context manager it acknowledges the message at the end of the block, or releases it if the block raises.
+    As a context manager it acknowledges its messages at the end of the block, or releases them if the block raises.
 
     Attributes:
-        payload: the payload; for a batch a list.
-        message_id: the key; for a batch a list of keys.
         timestamp: the time of the poll by the queue's clock, in UTC.
         source: the name of the queue.
-        schedule_at: the offered due time, in UTC; for a batch a list.
-        delivery_type: whether the message, or any message of the batch, was delivered before.
-        attempt: the number of this delivery, 1 for the first; for a batch a list.
-
-    Example:
-        >>> from drainq.delayed import DelayedQueue
-        >>> with DelayedQueue.open("memory:", "mail") as queue:
-        ...     _ = queue.offer("welcome/ann", "Hello Ann")
-        ...     with queue.poll() as envelope:
-        ...         print(envelope.payload)
-        ...     queue.contains_message("welcome/ann")
-        Hello Ann
-        False
     """
 
-    def __init__(
-        self,
-        session: Session,
-        payload: Any,
-        rows: Sequence[Row],
-        lock: str | None,
-        timestamp: datetime,
-        *,
-        many: bool,
-    ) -> None:
+    def __init__(self, session: Session, rows: Sequence[Row], lock: str | None, timestamp: datetime) -> None:
         self._session = session
         self._rows = list(rows)
         self._lock = lock
-        self._many = many
         self._settled = False
-        self.payload: T = payload
-        self.message_id: Any = self._of_each([row.key for row in rows])
         self.timestamp = timestamp
         self.source: str = session.source
-
-    @property
-    def schedule_at(self) -> Any:
-        """The offered due time, as an aware datetime in UTC; for a batch a list."""
-        return self._of_each([from_ms(row.scheduled_at) for row in self._rows])
-
-    @property
-    def attempt(self) -> Any:
-        """The number of this delivery, from 1; for a batch a list. A message that was only read counts earlier
-        deliveries."""
-        return self._of_each([row.attempts for row in self._rows])
 
     @property
     def delivery_type(self) -> DeliveryType:
@@ -123,28 +85,6 @@ class AckEnvelope(Generic[T]):
             return self._session.call(self._session.storage.delete_unchanged, self._session.kind, self._rows[0])
         return self._session.ack(self._held()) == len(self._rows)
 
-    def ack_some(self, keys: Iterable[str]) -> bool:
-        """Acknowledge these messages of the batch. The others stay leased.
-
-        Args:
-            keys: keys of messages in this envelope.
-
-        Returns:
-            True if all of them were still leased and are deleted now.
-
-        Raises:
-            KeyError: a key is not in this envelope, or was acknowledged before.
-        """
-        wanted = set(keys)
-        unknown = wanted.difference(row.key for row in self._rows)
-        if unknown:
-            raise KeyError(f"{len(unknown)} of the {len(wanted)} keys are not in this envelope")
-        if self._lock is None:
-            return self.ack() if wanted else True
-        done = [row for row in self._rows if row.key in wanted]
-        self._rows = [row for row in self._rows if row.key not in wanted]
-        return not done or self._session.ack(Held(self._lock, tuple(row.id for row in done))) == len(done)
-
     def nack(self, delay: Seconds = 0.0, error: BaseException | str | None = None) -> bool:
         """Release the message, to be delivered again.
 
@@ -174,7 +114,6 @@ class AckEnvelope(Generic[T]):
         return self._each(self._session.storage.extend, self._held(), until)
 
     ack_async = twin(ack)
-    ack_some_async = twin(ack_some)
     nack_async = twin(nack)
     extend_async = twin(extend)
 
@@ -184,9 +123,6 @@ class AckEnvelope(Generic[T]):
 
     def _each(self, call: Callable[..., int], held: Held, *more: Any) -> bool:
         return self._session.call(call, self._session.kind, held, *more) == len(held.ids)
-
-    def _of_each(self, values: list[Any]) -> Any:
-        return values if self._many else values[0]
 
     def __enter__(self) -> Self:
         return self
@@ -213,8 +149,96 @@ class AckEnvelope(Generic[T]):
     def shown(self) -> str:
         """Name the messages in a log line: by their keys if the queue may show values, else by their rows' ids."""
         if self._session.log_values:
-            return f"message {self.message_id!r}"
+            return f"message {', '.join(repr(row.key) for row in self._rows)}"
         return f"message {', '.join(f'#{row.id}' for row in self._rows[:_SHOWN])}{', ...' * (len(self._rows) > _SHOWN)}"
 
     def __repr__(self) -> str:
-        return f"<AckEnvelope of {self.shown()} from {self.source!r}>"
+        return f"<{type(self).__name__} of {self.shown()} from {self.source!r}>"
+
+
+class AckEnvelope(Leased, Generic[T]):
+    """A leased message. It is delivered again unless it is acknowledged before its lease ends.
+
+    As a context manager it acknowledges the message at the end of the block, or releases it if the block raises.
+
+    Attributes:
+        payload: the payload.
+        message_id: the key.
+
+    Example:
+        >>> from drainq.delayed import DelayedQueue
+        >>> with DelayedQueue.open("memory:", "mail") as queue:
+        ...     _ = queue.offer("welcome/ann", "Hello Ann")
+        ...     with queue.poll() as envelope:
+        ...         print(envelope.payload)
+        ...     queue.contains_message("welcome/ann")
+        Hello Ann
+        False
+    """
+
+    def __init__(self, session: Session, payload: T, row: Row, lock: str | None, timestamp: datetime) -> None:
+        super().__init__(session, (row,), lock, timestamp)
+        self.payload = payload
+        self.message_id: str = row.key
+
+    @property
+    def schedule_at(self) -> datetime:
+        """The offered due time, in UTC."""
+        return from_ms(self._rows[0].scheduled_at)
+
+    @property
+    def attempt(self) -> int:
+        """The number of this delivery, from 1. A message that was only read counts earlier deliveries."""
+        return self._rows[0].attempts
+
+
+class AckBatch(Leased, Generic[T]):
+    """Leased messages that are acknowledged as one. Each list has one entry for a message, in the same order.
+
+    As a context manager it acknowledges the messages at the end of the block, or releases them if the block raises.
+
+    Attributes:
+        payload: the payloads.
+        message_id: the keys.
+    """
+
+    def __init__(
+        self, session: Session, payload: list[T], rows: Sequence[Row], lock: str | None, timestamp: datetime
+    ) -> None:
+        super().__init__(session, rows, lock, timestamp)
+        self.payload = payload
+        self.message_id: list[str] = [row.key for row in rows]
+
+    @property
+    def schedule_at(self) -> list[datetime]:
+        """The offered due times, in UTC, of the messages that were not acknowledged."""
+        return [from_ms(row.scheduled_at) for row in self._rows]
+
+    @property
+    def attempt(self) -> list[int]:
+        """The numbers of this delivery, from 1, of the messages that were not acknowledged."""
+        return [row.attempts for row in self._rows]
+
+    def ack_some(self, keys: Iterable[str]) -> bool:
+        """Acknowledge these messages of the batch. The others stay leased.
+
+        Args:
+            keys: keys of messages in this envelope.
+
+        Returns:
+            True if all of them were still leased and are deleted now.
+
+        Raises:
+            KeyError: a key is not in this envelope, or was acknowledged before.
+        """
+        wanted = set(keys)
+        unknown = wanted.difference(row.key for row in self._rows)
+        if unknown:
+            raise KeyError(f"{len(unknown)} of the {len(wanted)} keys are not in this envelope")
+        if self._lock is None:  # an empty batch
+            return True
+        done = [row for row in self._rows if row.key in wanted]
+        self._rows = [row for row in self._rows if row.key not in wanted]
+        return not done or self._session.ack(Held(self._lock, tuple(row.id for row in done))) == len(done)
+
+    ack_some_async = twin(ack_some)

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
 
 from drainq.delayed.consume_prefetch import Prefetched
-from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.envelope import Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
@@ -35,13 +34,13 @@ class LeaseKeeper:
         self._session = session
         self._lease = session.time.acquire_timeout
         self._lock = threading.Lock()
-        self._envelope: AckEnvelope[Any] | None = None
+        self._envelope: Leased | None = None
         self._held_since = 0.0
         self._prefetched: Prefetched | None = None
         self._seen = False  # whether the last check saw this envelope
         self._check = Repeat(self._extend_in_time)
 
-    def hold(self, envelope: AckEnvelope[Any], prefetched: Prefetched | None = None) -> None:
+    def hold(self, envelope: Leased, prefetched: Prefetched | None = None) -> None:
         """Begin to keep this envelope's lease, and to watch its prefetch."""
         with self._lock:
             self._envelope, self._held_since = envelope, self._session.clock.now()
@@ -83,7 +82,7 @@ class LeaseKeeper:
             return
         self._prefetched = None
 
-    def _extend(self, envelope: AckEnvelope[Any]) -> None:
+    def _extend(self, envelope: Leased) -> None:
         if envelope._settled:
             return
         begun = self._session.clock.now()  # a try that takes long must not make the lease look younger than it is

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, Ty
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.delayed.consume import consume, consume_async
 from drainq.delayed.coroutines import twin
-from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.message import check_count, check_key, from_ms
 from drainq.delayed.storage.records import Held
 from drainq.delayed.storage_session import Session
@@ -42,7 +42,7 @@ class IsSet(Protocol):
         ...
 
 
-def _give_back(queue: PollMethods[Any], taken: AckEnvelope[Any] | None) -> None:
+def _give_back(queue: PollMethods[Any], taken: Leased | None) -> None:
     """Release what a cancelled coroutine took."""
     if taken is not None and taken._lock is not None:
         queue._session.release(taken._held())
@@ -66,21 +66,21 @@ class PollMethods(Generic[T]):
 
         Source: ``tryPoll`` of funfix ``delayedqueue``.
         """
-        return self._look(1, many=False)[0]
+        return self._look()[0]
 
-    def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
+    def try_poll_many(self, n: int) -> AckBatch[T]:
         """Take up to ``n`` due messages, earliest first, as one batch.
 
         Args:
             n: the largest number, up to 2,147,483,647; 0 or less takes no message.
 
         Returns:
-            An envelope whose payload is a list, which may be empty.
+            A batch, which may be empty.
 
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
-        taken = self._look(check_count("n", n), many=True)[0] if n > 0 else None
-        return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
+        rows, payloads, lock, _ = self._session.acquire(check_count("n", n)) if n > 0 else ([], [], None, None)
+        return AckBatch(self._session, payloads, rows, lock if rows else None, from_ms(self._session.now()))
 
     def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
         """Wait for a due message and take the earliest.
@@ -101,7 +101,7 @@ class PollMethods(Generic[T]):
         self._session.listen()
         while True:
             noted = self._session.wakeup.count()
-            taken, pause = self._look(1, many=False)
+            taken, pause = self._look()
             if taken is not None:
                 return taken
             if deadline is not None:
@@ -118,7 +118,7 @@ class PollMethods(Generic[T]):
 
         def look() -> AckEnvelope[T] | None:
             nonlocal pause
-            taken, pause = self._look(1, many=False)
+            taken, pause = self._look()
             return taken
 
         await session.calls.run(session.listen)
@@ -153,7 +153,7 @@ class PollMethods(Generic[T]):
     @overload
     def consume(
         self,
-        handler: Callable[[AckEnvelope[list[T]]], object],
+        handler: Callable[[AckBatch[T]], object],
         *,
         batch_size: int,
         stop: IsSet | None = None,
@@ -162,7 +162,7 @@ class PollMethods(Generic[T]):
 
     def consume(
         self,
-        handler: Callable[[AckEnvelope[Any]], object],
+        handler: Callable[[Any], object],
         *,
         batch_size: int = 1,
         stop: IsSet | None = None,
@@ -178,7 +178,7 @@ class PollMethods(Generic[T]):
         is set, the handler may finish, and messages fetched later are released.
 
         Args:
-            handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
+            handler: called with an :class:`AckEnvelope`, or an :class:`AckBatch` if ``batch_size`` is more than 1.
             batch_size: the most messages of one call.
             stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
             max_attempts: deliveries after which a failing message becomes a dead letter; by default the queue's
@@ -232,7 +232,7 @@ class PollMethods(Generic[T]):
     @overload
     async def consume_async(
         self,
-        handler: Callable[[AckEnvelope[list[T]]], Awaitable[object]],
+        handler: Callable[[AckBatch[T]], Awaitable[object]],
         *,
         batch_size: int,
         stop: asyncio.Event | None = None,
@@ -241,7 +241,7 @@ class PollMethods(Generic[T]):
 
     async def consume_async(
         self,
-        handler: Callable[[AckEnvelope[Any]], Awaitable[object]],
+        handler: Callable[[Any], Awaitable[object]],
         *,
         batch_size: int = 1,
         stop: asyncio.Event | None = None,
@@ -255,7 +255,7 @@ class PollMethods(Generic[T]):
         cancelled, it cancels the handler and releases its messages, without counting the delivery.
 
         Args:
-            handler: an async function that takes an envelope.
+            handler: an async function that takes an envelope or a batch.
             stop: an :class:`asyncio.Event`; ``None`` runs until it is cancelled or the queue is closed.
             batch_size, max_attempts, max_in_flight, prefetch: see :meth:`consume`.
 
@@ -285,9 +285,7 @@ class PollMethods(Generic[T]):
             return []
         rows, payloads, lock, _ = self._session.acquire(batch_size)
         now = from_ms(self._session.now())
-        return [
-            AckEnvelope(self._session, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
-        ]
+        return [AckEnvelope(self._session, payload, row, lock, now) for row, payload in zip(rows, payloads)]
 
     def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
         """Acknowledge envelopes of :meth:`get_next_batch`.
@@ -305,14 +303,13 @@ class PollMethods(Generic[T]):
     get_next_batch_async = twin(get_next_batch, undo=_give_back_each)
     done_async = twin(done)
 
-    def _look(self, n: int, *, many: bool) -> tuple[AckEnvelope[Any] | None, float]:
-        """Take messages. If there are none, return the seconds until the next look is worthwhile."""
+    def _look(self) -> tuple[AckEnvelope[T] | None, float]:
+        """Take a message. If there is none, return the seconds until the next look is worthwhile."""
         session = self._session
-        rows, payloads, lock, next_due = session.acquire(n)
+        rows, payloads, lock, next_due = session.acquire(1)
         if not rows:
             return None, session.pause_until(next_due)
-        now = from_ms(session.now())
-        return AckEnvelope(session, payloads if many else payloads[0], rows, lock, now, many=many), 0.0
+        return AckEnvelope(session, payloads[0], rows[0], lock, from_ms(session.now())), 0.0
 
     def read(self, key: str) -> AckEnvelope[T] | None:
         """Read the message of a key without taking it.
@@ -335,6 +332,6 @@ class PollMethods(Generic[T]):
             raise ValueError(f"the payload cannot be decoded as {session.codec.type_name}: {why}") from to_show(
                 error, values=session.log_values
             )
-        return AckEnvelope(session, payload, [row], None, from_ms(session.now()), many=False)
+        return AckEnvelope(session, payload, row, None, from_ms(session.now()))
 
     read_async = twin(read)

@@ -61,6 +61,28 @@ class Fetched(NamedTuple):
     next_due: int | None = None
 
 
+class StoredMessage(NamedTuple):
+    """A message of a queue, in any state. Times are aware datetimes in UTC; the payload is not decoded.
+
+    Attributes:
+        key, payload, priority: as they were offered; the payload in the codec's bytes.
+        scheduled_at: the offered due time.
+        due_at: the next due time; of a message in flight, the end of its lease.
+        created_at: when it was offered.
+        attempts: how often it was delivered.
+        in_flight: whether a consumer holds it.
+    """
+
+    key: str
+    payload: bytes
+    scheduled_at: datetime
+    due_at: datetime
+    created_at: datetime
+    attempts: int
+    in_flight: bool
+    priority: int = 0
+
+
 class DeadLetter(NamedTuple):
     """A message that was given up on, with the reason. Times are aware datetimes in UTC."""
 
