@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+import types
 
 import pytest
 
@@ -14,7 +15,7 @@ from drainq.datasource.claims import AnotherReader, Claims
 from drainq.datasource.payload_form import PayloadForm
 from drainq.datasource.tables import Tables
 from drainq.datasource.transactions import Transactions
-from drainq.delayed import DelayedQueue, RetryConfig
+from drainq.delayed import DelayedQueue, QueueUnavailable, RetryConfig
 from drainq.sql import Database, DatabaseError
 from drainq.sql.dialect import Dialect
 from drainq.sql.url import DatabaseUrl
@@ -180,3 +181,10 @@ def test_a_claim_that_fails_leaves_the_messages_in_the_queue(at):
     with pytest.raises(OverflowError):
         reader.claim(at.queue, 0, None)
     assert at.queue.stats().ready == 10
+
+    def away():
+        raise QueueUnavailable("no nack either")
+
+    polled = types.SimpleNamespace(payload=[b""], nack=away)
+    with pytest.raises(OverflowError, match="no claim"):
+        reader.claim(types.SimpleNamespace(try_poll_many=lambda n: polled), 0, None)

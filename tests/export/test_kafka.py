@@ -10,9 +10,11 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+import confluent_kafka
+
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryStopped, Undelivered
-from drainq.export import KafkaExporter
+from drainq.delivery import DeliveryError, DeliveryStopped, Unavailable, Undelivered
+from drainq.export import KafkaExporter, kafka
 from drainq.export.kafka import HEADER, KafkaSink
 from drainq.testing import ManualClock
 
@@ -165,11 +167,13 @@ def test_a_broker_that_comes_back_gets_everything_once(cluster):
 
 
 def test_a_full_local_queue_waits(cluster):
-    exporter = exporter_to(cluster, settings={"queue.buffering.max.messages": 50})
+    exporter = exporter_to(cluster, settings={"queue.buffering.max.messages": 50}, key=lambda n: "of " + n)
     cluster.round_trip(20)
     exporter([str(n) for n in range(500)])
     assert_books(exporter, 500, sent=500)
-    assert values(cluster.messages("t", 500)) == list(range(500))
+    messages = cluster.messages("t", 500)
+    assert values(messages) == list(range(500)) and len(set(identities(messages))) == 500
+    assert all(message.key() == b"of " + message.value() for message in messages)
 
 
 def test_what_finds_no_room_after_the_cancel_is_reported_as_not_sent():
@@ -178,6 +182,118 @@ def test_what_finds_no_room_after_the_cancel_is_reported_as_not_sent():
     reported = dict(sink.send([("id-1", None, b"0"), ("id-2", None, b"1")]))
     assert [(type(reported[place]), reported[place].unknown) for place in (0, 1)] == [(Undelivered, False)] * 2
     sink.close()
+
+
+FULL, SIZE, FATAL, TIME = BufferError(), "MSG_SIZE_TOO_LARGE", "_FATAL", "_MSG_TIMED_OUT"
+RIGHT, TOPIC = "TOPIC_AUTHORIZATION_FAILED", "_UNKNOWN_TOPIC"
+
+
+class Producer:
+    """Does what a script says at each call of ``produce``: takes the message, reports an error of it, or raises one."""
+
+    def __init__(self, *script):
+        self.script, self.taken, self.reports, self.purges, self.polls = list(script), [], [], [], 0
+
+    def produce(self, topic, value, key, *more, on_delivery=None, headers=None):
+        _, report, *_, named = more or (None, on_delivery, headers)
+        step = self.script.pop(0)
+        if step is FULL:
+            raise step
+        error = step and confluent_kafka.KafkaError(getattr(confluent_kafka.KafkaError, step.lstrip("!")))
+        if step and step[0] == "!":
+            raise confluent_kafka.KafkaException(error)
+        self.taken.append((topic, key, value, named))
+        if error:
+            self.reports.append((report, error))
+
+    def poll(self, seconds):
+        self.polls += 1
+        while self.reports:
+            report, error = self.reports.pop(0)
+            report(error, None)
+        return 0
+
+    flush = poll
+
+    def purge(self, **what):
+        self.purges.append(what)
+
+
+@pytest.mark.parametrize(
+    ("script", "taken", "refused", "unsent", "error"),
+    [
+        ([None, FULL, FULL, None, None], [0, 1, 2], {}, [], None),
+        ([FULL, f"!{SIZE}", f"!{SIZE}", FULL, TIME], [2], {0: SIZE, 1: SIZE, 2: TIME}, [], None),
+        ([f"!{SIZE}", None, f"!{FATAL}"], [1], {0: SIZE}, [2], Unavailable),
+        ([FULL, f"!{FATAL}"], [], {}, [0, 1, 2], Unavailable),
+        ([None, f"!{TOPIC}"], [0], {}, [1, 2], DeliveryStopped),
+        ([SIZE, RIGHT, TIME], [0, 1, 2], {0: SIZE}, [1, 2], DeliveryStopped),
+        ([TIME, None, RIGHT], [0, 1, 2], {}, [0, 2], DeliveryStopped),
+    ],
+)
+def test_each_message_of_a_batch_is_taken_refused_or_among_the_rest(script, taken, refused, unsent, error, monkeypatch):
+    producers = [Producer(*script), Producer()]
+    monkeypatch.setattr(kafka, "_opened", lambda kafka, settings: producers.pop(0))
+    sink = KafkaSink({}, "t", patience=1.0)
+    first, rest, why = sink._producer, [], None
+    try:
+        told = sink.send([(f"id-{n}", f"k{n}", f"v{n}") for n in range(3)])
+    except DeliveryError as raised:
+        told, rest, why = raised.refusals, raised.rest, raised
+    assert (type(why) if why else None, [*getattr(rest, "places", [])]) == (error, unsent)
+    assert [item[0] for item in rest] == [f"id-{n}" for n in unsent]
+    assert {place: str(reason).partition(":")[0] for place, reason in told} == refused
+    assert first.taken == [("t", f"k{n}", f"v{n}", [(HEADER, f"id-{n}")]) for n in taken] and first.script == []
+    assert (sink._producer_now() is first) == (error is None)
+    sink.cancel()
+    assert sink._producer.purges == [{"in_queue": True, "in_flight": True}]
+    sink.close()
+    assert sink._producer is None
+
+
+def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monkeypatch):
+    found, told = [], []
+    monkeypatch.setattr(kafka, "_opened", lambda kafka, settings: told.append(settings) or Producer())
+    exporter = KafkaExporter(config={"acks": 1}, topic="t", retry_for=7)
+    sink = exporter._kafka_sink
+
+    class Turn(threading.Condition):
+        def wait_for(self, free, timeout=None):
+            found.append(free())
+            return True
+
+        def notify(self, n=1):
+            found.append("next")
+
+    sink._turn, sink._sending = Turn(), True
+    assert sink.send([]) == [] and found == [False, "next"] and not sink._sending
+    polls = sink._producer.polls
+    exporter._when_idle()
+    assert sink._producer.polls == polls + 1 and told[0]["delivery.timeout.ms"] == 7_000
+    exporter.close(0)
+
+
+def test_the_configuration_overrules_what_drainq_sets():
+    def found(config, patience=2.5):
+        settings = kafka._settings(config, patience)
+        assert settings.pop("delivery.report.only.error") is True
+        return settings
+
+    logger = logging.getLogger("drainq.kafka")
+    usual = {"delivery.timeout.ms": 2500, "enable.idempotence": True, "logger": logger}
+    assert found({}) == usual and found({}, 0) == {**usual, "delivery.timeout.ms": 1000}
+    for name in (
+        "delivery.timeout.ms",
+        "message.timeout.ms",
+        "enable.idempotence",
+        "acks",
+        "request.required.acks",
+        "logger",
+    ):
+        replaced = (
+            "delivery.timeout.ms" if "timeout" in name else "logger" if name == "logger" else "enable.idempotence"
+        )
+        assert found({name: 1}) == {**{key: value for key, value in usual.items() if key != replaced}, name: 1}
 
 
 @pytest.mark.system

@@ -17,7 +17,7 @@ from drainq.backoff import Backoff
 from drainq.delivery import Unavailable
 from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
-from drainq.spark.batcher import count
+from drainq.spark.batcher import Batcher, count
 from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import OnError, Settings
 from drainq.spark.sink_task import SinkTask
@@ -25,6 +25,7 @@ from drainq.spark.sink_window import Window
 from drainq.spark.sink_writer import Parking
 from drainq.spark.sink_writer import Writer as TaskWriter
 from drainq.spark.task_attempt import TaskInfo
+from drainq.timer import FOREVER
 
 pa = pytest.importorskip("pyarrow")
 
@@ -205,6 +206,17 @@ def test_a_batch_that_is_not_full_is_written_when_it_has_lingered():
     assert (report["rows"], report["batches"]) == (3, 1)
 
 
+def test_rows_for_which_no_writer_is_free_linger_on():
+    window = Window(1, 1)
+    batcher = Batcher(replace(SETTINGS, linger=7), window)
+    assert window.take()
+    batcher.add(record_batches(3)[0])
+    assert batcher._hand_on_what_lingered() == 7
+    window.done()
+    assert batcher._hand_on_what_lingered() == FOREVER and window.next() == [(0,), (1,), (2,)]
+    batcher.stop()
+
+
 def test_a_batch_has_no_more_rows_than_asked_for_whatever_its_bytes():
     seen = []
     writer = types.SimpleNamespace(write=lambda batch: seen.append(count(batch)))
@@ -340,15 +352,16 @@ def test_what_a_function_that_decides_raises_is_the_tasks_error():
         run([], record_batches(3), write=write, on_error=decide)
 
 
-def test_only_whole_batches_are_tried_again_and_each_try_is_counted():
+def test_only_whole_batches_are_tried_again_and_each_try_is_counted(caplog):
     calls = []
 
     def write(batch):
         calls.append(len(batch))
         if any(n == 2 for (n,) in batch):
-            raise ValueError("two")
+            raise ValueError("secret")
 
     report = run([], record_batches(4), write=write, on_error=OnError.SKIP, retries=2)
+    assert caplog.text.count("write raised and is tried again: ValueError at") == 2 and "secret" not in caplog.text
     assert calls == [4, 4, 4, 2, 2, 1, 1]
     assert (report["retries"], report["batches"], report["rows"], report["dropped"]) == (2, 2, 3, 1)
 

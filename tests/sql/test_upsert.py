@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import uuid
+from decimal import Decimal
 
 import pytest
 
@@ -91,6 +93,66 @@ def test_refused_rows_are_reported_in_order_whoever_refuses_them(database, table
         refused = write_each(database, Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE), rows)
     assert [place for place, _ in refused] == [0, 2]
     assert database.execute(f"SELECT k FROM {database.dialect.quote(table)}") == [("b",)]
+
+
+@pytest.mark.parametrize("size", [2, 300])
+def test_the_first_value_stays_and_a_row_that_is_all_key_is_written_once(database, table, size):
+    first = Upsert(table, ["k", "what", "part"], key=["k", "part"], merge={"what": "first"})
+    rows = [("a", what, n) for what in (None, "x", "y") for n in range(size)]
+    keys = [("b", n) for n in range(size)]
+    with database.transaction():
+        for batch in (rows, rows[:1], [("a", "z", n) for n in range(size)]):
+            first.write(database, batch)
+        for _ in range(2):
+            Upsert(table, ["k", "part"], key=["k", "part"]).write(database, keys * 2)
+        Upsert(table, ["k", "part", "n"], key=["k", "part"]).write(database, [(*key, 1) for key in keys])
+    quoted = database.dialect.quote(table)
+    assert database.execute(f"SELECT k, what, n, count(*) FROM {quoted} GROUP BY 1, 2, 3 ORDER BY 1") == [
+        ("a", "x", None, size),
+        ("b", None, 1, size),
+    ]
+
+
+def test_only_surely_equal_keys_are_merged_before_the_database_sees_them():
+    upsert = Upsert("t", ["k", "n"], key=["k"], merge={"n": "sum"})
+    for keys, left in (
+        ([1, "1", b"1", 1.0, True, Decimal("1"), None, None], 8),
+        ([0.0, -0.0], 2),
+        ([Decimal("1.0"), Decimal("1.0"), Decimal("1.00")], 2),
+        ([1, 1, "1", "1"], 2),
+    ):
+        assert len(upsert.merged([(key, 1) for key in keys])) == left, keys
+
+
+def test_a_commit_that_is_refused_ends_the_transaction(database):
+    enforce = "PRAGMA foreign_keys = ON" if database.dialect.keeps_transaction else "SELECT 1"
+    for statement in (
+        enforce,
+        "CREATE TEMPORARY TABLE parent (id INTEGER PRIMARY KEY)",
+        "CREATE TEMPORARY TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
+    ):
+        database.execute(statement)
+    for _ in range(2):
+        with pytest.raises(database.errors), database.transaction():
+            database.execute("INSERT INTO child VALUES (1)")
+    assert database.execute("SELECT count(*) FROM child") == [(0,)]
+
+
+def test_only_an_error_about_its_values_refuses_a_row_and_any_other_ends_the_batch(database, table):
+    quoted = database.dialect.quote(table)
+    if database.dialect.keeps_transaction:
+        codes, says = {"SQLITE_ERROR": False}, "BEGIN SELECT refuse(1); END"
+        database.connection.create_function("refuse", 1, lambda code: 1 / 0)
+        database.execute(f"CREATE TEMPORARY TRIGGER no BEFORE INSERT ON {quoted} {says}")
+    else:
+        codes = {"23514": True, "42804": True, "P0001": True, "25006": False, "40001": False, "42P01": False}
+        says = "RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no' USING ERRCODE = NEW.what; END$$"
+        database.execute(f"CREATE FUNCTION pg_temp.refuse() {says}")
+        database.execute(f"CREATE TRIGGER no BEFORE INSERT ON {quoted} FOR EACH ROW EXECUTE FUNCTION pg_temp.refuse()")
+    for code, refused in codes.items():
+        with contextlib.nullcontext() if refused else pytest.raises(database.errors), database.transaction():
+            rows = [("a", 1, 0, 0, 0, code)]
+            assert [place for place, _ in write_each(database, Upsert(table, COLUMNS), rows)] == [0] * refused
 
 
 def test_a_block_that_raises_writes_nothing(database, table):
