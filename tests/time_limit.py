@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.standstill import watched_unless_debugged
+
 SECONDS = 30.0
 """For a test that takes far less than a second on a machine that is not busy."""
 
@@ -59,3 +61,10 @@ def each_test_within(seconds: float) -> Any:
             yield
 
     return time_limit
+
+
+@pytest.fixture(scope="package", autouse=True)
+def no_standstill(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Fail a standstill of each test in the folder whose ``conftest.py`` imports this."""
+    with watched_unless_debugged(pytestconfig):
+        yield

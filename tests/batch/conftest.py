@@ -12,7 +12,7 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, BatchQueueStats, ThreadPolicy
 from tests.own_log import caplog  # noqa: F401
-from tests.standstill import watched_unless_debugged
+from tests.time_limit import no_standstill  # noqa: F401
 
 PATIENCE = 20.0
 """Seconds after which a test that waits has failed."""
@@ -28,12 +28,6 @@ def within_a_second(act: Callable[[], R]) -> R:
         if time.monotonic() - begin < 1.0:
             return result
     raise AssertionError("it never took less than a second")
-
-
-@pytest.fixture(scope="package", autouse=True)
-def no_standstill(pytestconfig: pytest.Config) -> Iterator[None]:
-    with watched_unless_debugged(pytestconfig):
-        yield
 
 
 def accounts(stats: BatchQueueStats) -> None:

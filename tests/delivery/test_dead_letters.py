@@ -9,19 +9,7 @@ from drainq.delivery import Books, Outcome, Refused, Sink, Unavailable, Undelive
 from drainq.delivery.dead_letters import MESSAGES_AT_ONCE, RESEND_DELAY, DeadLetters
 from drainq.delivery.payload import unpack
 from drainq.delivery.sink_contract import Rest
-from drainq.testing import ManualClock
 from tests.delivery.helpers import Table
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
-
-
-@pytest.fixture
-def delayed(clock):
-    with DelayedQueue.open("memory:", "letters", clock=clock) as queue:
-        yield queue
 
 
 class Desk:

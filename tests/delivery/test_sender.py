@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing, worker
 from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
@@ -16,17 +15,6 @@ from drainq.timer import Alarm
 from tests.delivery.helpers import Hanging, Table, agree, counts
 
 PATIENCE = 60.0
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
-
-
-@pytest.fixture
-def delayed(clock):
-    with DelayedQueue.open("memory:", "letters", clock=clock) as queue:
-        yield queue
 
 
 def sender(sink, **more):

@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from drainq.metrics import tables
+from drainq.sql import Database
+
 REAL_LOG = Path(__file__).parents[2] / ".." / "shared" / "data" / "apache_access.log"
 
 
@@ -19,6 +22,21 @@ def real_log() -> Path:
     if not REAL_LOG.exists():
         pytest.skip("the real log is not at ../shared/data/apache_access.log")
     return REAL_LOG.resolve()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """An empty directory."""
+    (tmp_path / "logs").mkdir()
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """The job's empty tables."""
+    with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
+        tables.create_tables(database)
+        yield database
 
 
 @pytest.fixture

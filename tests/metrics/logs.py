@@ -28,6 +28,11 @@ def timed_lines(count: int, seed: int) -> list[tuple[str, int, float, str]]:
     return found
 
 
+def lines(count: int, seed: int = 1) -> list[str]:
+    """The lines alone."""
+    return [line for *_, line in timed_lines(count, seed)]
+
+
 def write(path: Path, lines: list[str]) -> str:
     """Write lines to a file; return its name."""
     path.write_text("".join(f"{line}\n" for line in lines))

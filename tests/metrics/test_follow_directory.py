@@ -17,18 +17,7 @@ from drainq.metrics.errors import UserError
 from drainq.metrics.follow import directory as directory_module
 from drainq.metrics.job import run
 from tests.metrics.following import Following
-from tests.metrics.logs import contents, timed_lines, write
-
-
-def lines(count: int, seed: int) -> list[str]:
-    return [line for *_, line in timed_lines(count, seed)]
-
-
-@pytest.fixture
-def logs(tmp_path):
-    path = tmp_path / "logs"
-    path.mkdir()
-    return path
+from tests.metrics.logs import contents, lines, write
 
 
 def test_the_tables_are_those_of_the_command_over_the_same_logs(following, logs, tmp_path):

@@ -18,11 +18,7 @@ from drainq.metrics.follow import tail as tail_module
 from drainq.metrics.follow.counted import Memory
 from drainq.metrics.job import run
 from tests.metrics.following import Following
-from tests.metrics.logs import contents, timed_lines, write
-
-
-def lines(count: int, seed: int) -> list[str]:
-    return [line for *_, line in timed_lines(count, seed)]
+from tests.metrics.logs import contents, lines, write
 
 
 class Server:

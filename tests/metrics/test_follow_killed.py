@@ -16,7 +16,7 @@ pytest.importorskip("pygal")
 from drainq.errors import DrainqError
 from drainq.metrics.job import run
 from drainq.spark.java import java_home
-from tests.metrics.logs import contents, timed_lines, write
+from tests.metrics.logs import contents, lines, write
 
 pytestmark = pytest.mark.system
 
@@ -43,13 +43,14 @@ def test_each_line_counts_once_whichever_side_of_a_commit_the_kills_are_on(tmp_p
             pytest.skip(str(missing))
     logs = tmp_path / "logs"
     logs.mkdir()
-    lines = [line for *_, line in timed_lines(LINES, 3)]
+    written = lines(LINES, 3)
     if engine == "file":
-        path, names = logs / "access.log", [write(logs / "access.log", lines)]
+        path, names = logs / "access.log", [write(logs / "access.log", written)]
     else:
-        path, names = logs, [write(logs / f"{part}.log", lines[part::12]) for part in range(12)]
+        path, names = logs, [write(logs / f"{part}.log", written[part::12]) for part in range(12)]
     out = tmp_path / "out"
-    for side, number in (("before", 1), ("after", 1), ("before", 2), ("after", 2)):
+    kills = (("before", 1), ("after", 1), ("before", 2), ("after", 2))
+    for side, number in kills[1:3] if engine == "spark" else kills:  # Spark starts slowly, and commits as "local" does
         killed = drive(path, out, engine, side, number)
         assert killed.returncode == -signal.SIGKILL, killed
     last = drive(path, out, engine, "never", 0)

@@ -16,7 +16,7 @@ pytest.importorskip("pygal")
 import drainq.metrics.follow.directory
 import drainq.metrics.follow.rounds
 import drainq.metrics.load
-from drainq.metrics import cli, tables
+from drainq.metrics import cli
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow.counted import Counted, Memory, check_not_followed, counted_beginning, head_of
 from drainq.metrics.follow.directory import Directory
@@ -27,22 +27,9 @@ from drainq.metrics.job import run
 from drainq.metrics.log_files import find
 from drainq.metrics.outcome import JobOutcome, LogCounts
 from drainq.sql import Database
-from tests.metrics.logs import timed_lines, write
+from tests.metrics.logs import lines, write
 
 NOW = 1_000_000.0
-
-
-@pytest.fixture
-def logs(tmp_path):
-    (tmp_path / "logs").mkdir()
-    return tmp_path / "logs"
-
-
-@pytest.fixture
-def database(tmp_path):
-    with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
-        tables.create_tables(database)
-        yield database
 
 
 @pytest.fixture
@@ -55,10 +42,6 @@ def aged(path, text, age):
     path.write_text(text)
     os.utime(path, (NOW - age, NOW - age))
     return path
-
-
-def lines(count, seed=1):
-    return [line for *_, line in timed_lines(count, seed)]
 
 
 class Look:

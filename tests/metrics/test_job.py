@@ -19,7 +19,7 @@ from drainq.metrics.handlers import MakeHandlers
 from drainq.metrics.job import run
 from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.sql import Database, DatabaseError, DatabaseUrl
-from tests.metrics.logs import contents, counted, timed_lines, write
+from tests.metrics.logs import contents, counted, lines, timed_lines, write
 from tests.spark_session import by_value
 
 
@@ -131,7 +131,7 @@ def test_postgresql_holds_the_same_as_sqlite(loaded, job, real_log, postgres_dat
 
 
 def test_spark_and_threads_give_the_same_to_the_last_bit(on_spark, job, real_log, tmp_path, small_blocks):
-    timed = write(tmp_path / "timed.log", [line for *_, line in timed_lines(9_000, seed=8)])
+    timed = write(tmp_path / "timed.log", lines(9_000, seed=8))
     on_spark(real_log, timed)
     job(real_log, timed, out="local")
     found = contents(f"sqlite:///{tmp_path}/out/metrics.db", raw=True)
@@ -191,7 +191,7 @@ def killing(spool, marks):
 def test_a_handler_that_always_fails_loads_nothing_and_says_why(where, request, tmp_path, monkeypatch):
     by_value(__name__)
     monkeypatch.setattr(engine, "MakeHandlers", failing)
-    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(10, seed=1)])
+    log = write(tmp_path / "a.log", lines(10))
     with pytest.raises(JobFailed, match="the job failed, and nothing was loaded: RuntimeError at test_job.py:"):
         request.getfixturevalue(where)(log)
     found = contents(f"sqlite:///{tmp_path}/out/metrics.db")
@@ -224,7 +224,7 @@ def out_of_memory(self, tasks, spool):
 def test_tables_of_another_making_are_refused(job, tmp_path):
     with Database(f"sqlite:///{tmp_path}/old.db") as database:
         database.execute("CREATE TABLE endpoint_minute (endpoint TEXT, minute TEXT, requests INTEGER)")
-    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=1)])
+    log = write(tmp_path / "a.log", lines(5))
     with pytest.raises(DatabaseError, match="'endpoint_minute' in .* is not as this version makes it"):
         job(log, database=DatabaseUrl.sqlite(tmp_path / "old.db"))
 
@@ -266,7 +266,7 @@ def test_a_second_load_adds_to_the_first_in_postgresql_too(job, tmp_path, postgr
 
 
 def test_a_log_named_twice_counts_once(job, tmp_path):
-    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(50, seed=3)])
+    log = write(tmp_path / "a.log", lines(50, seed=3))
     outcome = job(log, log)
     assert [source.loaded_before for source in outcome.sources] == [False, True]
     assert outcome.lines == 50
@@ -278,7 +278,7 @@ def test_an_empty_log_is_a_log_without_lines(job, tmp_path):
     packed.write_bytes(gzip.compress(b""))
     assert job(empty).lines == 0
     assert job(packed).sources[0].loaded_before  # the same content
-    full = write(tmp_path / "full.log", [line for *_, line in timed_lines(5, seed=4)])
+    full = write(tmp_path / "full.log", lines(5, seed=4))
     assert job(full, empty).lines == 5
     assert job(packed, out="other").lines == 0
     assert len(contents(f"sqlite:///{tmp_path}/other/metrics.db")["sources"]) == 1
@@ -336,7 +336,7 @@ def test_any_file_name_is_read(on_spark, tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     for place, name in enumerate(HOSTILE_NAMES):
-        write(logs / name, [line for *_, line in timed_lines(2, seed=100 + place)])
+        write(logs / name, lines(2, seed=100 + place))
     outcome = on_spark(*(logs / name for name in HOSTILE_NAMES), out="out [*]?#%20")
     assert [(source.path, source.lines) for source in outcome.sources] == [
         (str(logs / name), 2) for name in HOSTILE_NAMES
@@ -345,7 +345,7 @@ def test_any_file_name_is_read(on_spark, tmp_path):
 
 @pytest.mark.parametrize("mode", ["a", "r+"], ids=["appended", "overwritten"])
 def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch, mode):
-    log = write(tmp_path / "live.log", [line for *_, line in timed_lines(5, seed=6)])
+    log = write(tmp_path / "live.log", lines(5, seed=6))
     os.utime(log, (0, 0))  # long ago: the clock of files may stand still between two writes
     whole = steps.results_of
 
@@ -361,7 +361,7 @@ def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkey
 
 
 def test_ctrl_c_after_the_commit_does_not_say_that_nothing_was_loaded(job, tmp_path, monkeypatch, ctrl_c):
-    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=8)])
+    log = write(tmp_path / "a.log", lines(5, seed=8))
     load = steps.write_load
 
     def load_and_interrupt(*arguments):
@@ -375,7 +375,7 @@ def test_ctrl_c_after_the_commit_does_not_say_that_nothing_was_loaded(job, tmp_p
 
 
 def test_a_log_that_another_run_loads_meanwhile_is_not_counted_twice(job, tmp_path, monkeypatch):
-    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=7)])
+    log = write(tmp_path / "a.log", lines(5, seed=7))
     whole = steps.results_of
 
     def read_while_another_loads(*arguments):

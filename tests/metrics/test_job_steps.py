@@ -20,14 +20,7 @@ from drainq.metrics.log_files import find
 from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import Followed, JobOutcome, LogCounts, accounted
 from drainq.sql import Database, DatabaseError, DatabaseUrl
-from tests.metrics.logs import timed_lines, write
-
-
-@pytest.fixture
-def database(tmp_path):
-    with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
-        tables.create_tables(database)
-        yield database
+from tests.metrics.logs import lines, write
 
 
 def entered(database, sha256, source, lines, bad):
@@ -153,7 +146,7 @@ def test_the_exit_code_of_a_following_says_whether_everything_was_counted(tmp_pa
 
 
 def test_the_ranks_begin_with_one_and_replace_those_before(tmp_path):
-    path = write(tmp_path / "a.log", [line for *_, line in timed_lines(50, 1)])
+    path = write(tmp_path / "a.log", lines(50))
     run([path], out=tmp_path, engine="local", top=3)
     with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
         ranks = "SELECT rank, requests FROM top_endpoints ORDER BY rank"

@@ -7,15 +7,10 @@ import time
 
 import pytest
 
-from drainq import MultiQueue, ShutDown, SubQueueRemoved
+from drainq import ShutDown, SubQueueRemoved
 from tests.patience import LOOKS
 
 from .helpers import PATIENCE, blocked_getters, drain, eventually, in_thread, totals_add_up
-
-
-@pytest.fixture
-def queue():
-    return MultiQueue()
 
 
 async def asleep(queue, getters=0, putters=0):

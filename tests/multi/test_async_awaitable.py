@@ -9,11 +9,6 @@ import pytest
 from drainq import MultiQueue
 
 
-@pytest.fixture
-def queue():
-    return MultiQueue()
-
-
 def test_without_a_running_loop_waiting_is_a_runtime_error(queue):
     with pytest.raises(RuntimeError, match="no running event loop"):
         queue.get_async().send(None)

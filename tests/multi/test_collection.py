@@ -8,11 +8,6 @@ from .helpers import PATIENCE, eventually, in_thread, totals_add_up
 
 
 @pytest.fixture
-def queue():
-    return MultiQueue()
-
-
-@pytest.fixture
 def sub(queue):
     sub = queue.add_sub_queue("a")
     sub.put_many(["x", "y", "x", "z"])

@@ -10,11 +10,6 @@ from drainq import MultiQueue
 from .helpers import PATIENCE, blocked_getters, drain, ended, eventually, in_thread, totals_add_up
 
 
-@pytest.fixture
-def queue():
-    return MultiQueue()
-
-
 def test_none_is_an_item(queue):
     sub = queue.add_sub_queue(None)
     sub.put(None)

@@ -11,11 +11,6 @@ from .helpers import PATIENCE, blocked_putters, eventually, in_thread, totals_ad
 
 
 @pytest.fixture
-def queue():
-    return MultiQueue()
-
-
-@pytest.fixture
 def full(queue):
     """A sub-queue of two, both taken."""
     sub = queue.add_sub_queue("a", capacity=2)

@@ -11,11 +11,6 @@ from drainq import MultiQueue
 from .helpers import drain
 
 
-@pytest.fixture
-def queue():
-    return MultiQueue()
-
-
 class Finalised:
     """Uses the queue when it is dropped."""
 

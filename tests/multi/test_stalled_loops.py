@@ -5,14 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from drainq import MultiQueue
-
 from .helpers import PATIENCE, blocked_getters, blocked_putters, drain, eventually, in_thread, totals_add_up
-
-
-@pytest.fixture
-def queue():
-    return MultiQueue()
 
 
 @contextmanager

@@ -13,11 +13,6 @@ from .helpers import PATIENCE, blocked_getters, eventually, in_thread
 NAMES = ["depth", "high_water", "put", "got", "rejected", "oldest_age", "blocked_putters"]
 
 
-@pytest.fixture
-def queue():
-    return MultiQueue()
-
-
 def test_a_new_queue_counts_nothing(queue):
     stats = queue.stats()
     assert [getattr(stats, name) for name in NAMES] == [0, 0, 0, 0, 0, None, 0]

@@ -36,11 +36,16 @@ def background() -> HandExecutor:
 
 
 @pytest.fixture
-def make(background, clock):
-    """Makes sources whose refills run when the test says ``background.run()``."""
+def heard() -> list[BaseException]:
+    return []
+
+
+@pytest.fixture
+def make(background, clock, heard):
+    """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
 
     def make(source, capacity=4, threshold=1, **options):
-        options = {"executor": background, "clock": clock, "backoff": EXACT, **options}
+        options = {"executor": background, "clock": clock, "backoff": EXACT, "on_error": heard.append, **options}
         return PrefetchSource(source, capacity, threshold, **options)
 
     return make

@@ -21,22 +21,6 @@ from tests.sources.by_hand import EXACT, Raises, balanced
 EXITS = [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit]
 
 
-@pytest.fixture
-def heard():
-    return []
-
-
-@pytest.fixture
-def make(background, clock, heard):
-    """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
-
-    def make(source, capacity=4, threshold=1, **options):
-        options = {"executor": background, "clock": clock, "backoff": EXACT, "on_error": heard.append, **options}
-        return PrefetchSource(source, capacity, threshold, **options)
-
-    return make
-
-
 # -- what is refused at the door ------------------------------------------------------------
 
 

@@ -8,23 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from drainq import PrefetchSource
-from tests.sources.by_hand import EXACT, Raises, balanced
-
-
-@pytest.fixture
-def heard():
-    return []
-
-
-@pytest.fixture
-def make(background, clock, heard):
-    """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
-
-    def make(source, capacity=4, threshold=1, **options):
-        options = {"executor": background, "clock": clock, "backoff": EXACT, "on_error": heard.append, **options}
-        return PrefetchSource(source, capacity, threshold, **options)
-
-    return make
+from tests.sources.by_hand import Raises, balanced
 
 
 class Refuses:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from drainq import PrefetchSource
-from tests.sources.by_hand import Scripted
+from tests.sources.by_hand import EXACT, Scripted
 
 
 def test_an_empty_source_is_asked_again_after_the_back_off_not_at_every_pull(make, background, clock):
@@ -40,8 +40,10 @@ def test_items_end_the_back_off(make, background, clock):
     assert background.run() == 1  # and the delays start again at the first
 
 
-def test_a_failing_source_is_logged_with_its_name_and_retried_after_the_back_off(make, background, clock, caplog):
-    prefetch = make(Scripted(ValueError("down"), [1]), name="orders")
+def test_a_failing_source_is_logged_with_its_name_and_retried_after_the_back_off(background, clock, caplog):
+    prefetch = PrefetchSource(
+        Scripted(ValueError("down"), [1]), 4, 1, name="orders", executor=background, clock=clock, backoff=EXACT
+    )
     prefetch.get_next_batch(1)
     with caplog.at_level(logging.ERROR, "drainq"):
         background.run()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
 MESSAGES = 900
 ASKS_ONCE = ReadMaxRows is None  # PySpark before 4.2: the claims of the last batch stay until the next is planned
 DRIVER = Path(__file__).with_name("stream_driver.py")
-FAULTS = ["in a task", "after the commit", "after the claim", "before the commit", "after the commit"]
+FAULTS = ["in a task", "after the commit", "after the claim", "before the commit"]
 
 
 def run(url, checkpoint, fault):
