@@ -15,7 +15,7 @@ import pytest
 from drainq import BatchQueue, BatchQueueConfig, Fair, MultiQueue, PrefetchSource, SetQueue, SourceScheduler
 from drainq.delayed import DelayedQueue
 from drainq.delivery.accounting import Books
-from drainq.statistics import Statistics
+from drainq.statistics import Statistics, TypeStats, batch_queue
 
 HOSTILE = '<script>alert("&")</script>'
 
@@ -87,3 +87,18 @@ def test_each_is_a_table_in_a_notebook_whose_text_is_escaped(statistics):
         counts = stats.as_dict()
         assert texts["caption"] == [type(stats).__name__]
         assert (texts["th"], texts["td"]) == (list(counts), [str(value) for value in counts.values()])
+
+
+def test_the_sums_of_a_batch_queue_have_each_counter_and_its_dictionary_is_a_copy():
+    names = ("accepted", "handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued")
+    more = {name: 1 for name in ("buffer_size", "total_capacity", "allocated_bytes", "rebalances", "gil_yields")}
+    types = [(int, (1, 0, 1, 0)), (int, (2, 1, 0, 1))]  # of one hash, as equal classes are
+    for place in names[1:]:
+        counts = {**dict.fromkeys(names, 0), "accepted": 1, place: 1}
+        stats = batch_queue(
+            [], {**counts, **more, "rejected": {"full": 2}, "types": types, "used": [], "gil_waits": []}
+        )
+        assert stats.balanced and not dataclasses.replace(stats, accepted=2).balanced, place
+    assert stats.offered == 3 and stats.per_type == {int: TypeStats(3, 1, 1, 1)}
+    stats.as_dict()["rejected"].clear()
+    assert stats.rejected == {"full": 2}

@@ -122,10 +122,11 @@ def test_stop_waits_for_the_turn_that_runs_and_none_follows():
     repeat.wake()
     assert entered.wait(LIMIT)
     assert repeat.stop(0) is False
-    release.set()
+    wait, told = repeat._ended.wait, []
+    repeat._ended.wait = lambda timeout: release.set() or told.append(wait(timeout))
     assert repeat.stop(LIMIT) is True
     repeat.wake()
-    assert turns == [1]
+    assert turns == [1] and told == [True]
 
 
 @pytest.mark.system

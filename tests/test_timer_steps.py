@@ -68,6 +68,9 @@ def test_a_thread_without_work_lingers_and_ends(now):
     timer = Stepped(now)
     assert timer.next() is None
     assert timer.lingered == [7.0] and timer._spare == 0
+    timer._threads = 1
+    timer._run()
+    assert timer._threads == 0
 
 
 def test_a_spare_thread_becomes_the_watch_if_there_is_none_and_else_ends(now):
@@ -77,6 +80,19 @@ def test_a_spare_thread_becomes_the_watch_if_there_is_none_and_else_ends(now):
     assert timer.next() is None and timer.lingered == [7.0]
     timer._watched = False
     assert timer.next() is alarm and timer.slept == [4.0]
+
+
+def test_a_spare_thread_that_was_called_in_vain_stays_and_takes_the_place_of_a_watch_that_left(now):
+    timer = Stepped(now)
+    alarm, timer._watched = timer.after(4.0, print), True
+
+    def linger(seconds):
+        timer.lingered.append(seconds)
+        timer._watched = called = len(timer.lingered) == 1
+        return called
+
+    timer._wanted.wait = linger
+    assert timer.next() is alarm and timer.lingered == [7.0, 7.0]
 
 
 def test_the_earliest_alarm_calls_the_watch_a_spare_thread_or_a_new_one(now):

@@ -216,6 +216,8 @@ def test_after_a_call_on_the_loop_nothing_of_it_is_left():
         await signal.wait(3600)
         assert len([timer for timer in loop._scheduled if not timer.cancelled()]) == before
         assert signal._waiter is None
+        with pytest.raises(StopIteration):  # it was given and not cleared
+            signal.wait(3600).send(None)
 
     asyncio.run(main())
 

@@ -85,6 +85,9 @@ def test_stats_in_each_format(call, database):
     assert out.splitlines()[:2] == ["ready             1", "scheduled         1"]
     _, out, _ = call("stats", "--queue", "mail", "--format", "prometheus")
     assert 'drainq_delayed_ready{queue="mail"} 1' in out.splitlines()
+    database.open('a "b"\\c\nd')
+    _, out, _ = call("stats", "--queue", 'a "b"\\c\nd', "--format", "prometheus")
+    assert 'drainq_delayed_ready{queue="a \\"b\\"\\\\c\\nd"} 0' in out.splitlines()
 
 
 def test_peek_shows_without_taking(call, database):
@@ -98,7 +101,10 @@ def test_peek_shows_without_taking(call, database):
         f'2096-10-02T07:06:40+00:00  later  waiting  attempts=0  "{"x" * 59}...',
     ]
     assert queue.try_poll().attempt == 1
-    assert "welcome/ann  in flight  attempts=1" in call("peek", "--queue", "mail", "--limit", "5")[1]
+    (line,) = call("peek", "--queue", "mail", "--limit", "1")[1].splitlines()
+    assert "later  waiting  attempts=0" in line or "welcome/ann  in flight  attempts=1" in line
+    rows = json.loads(call("peek", "--queue", "mail", "--json")[1])
+    assert {row["key"]: row["in_flight"] for row in rows} == {"welcome/ann": True, "later": False}
 
 
 def test_dead_letters_are_shown_put_back_and_dropped(call, database):
@@ -108,12 +114,15 @@ def test_dead_letters_are_shown_put_back_and_dropped(call, database):
     assert queue.try_poll() is None
     _, out, _ = call("peek", "--queue", "mail", "--dead")
     assert len(out.splitlines()) == 3
+    assert call("peek", "--queue", "mail", "--dead", "--limit", "1")[1] == out.splitlines(keepends=True)[0]
     assert "  c  attempts=1  the payload cannot be decoded as json" in out.splitlines()[0]
     assert "\\xff" in out
     assert call("redrive", "--queue", "mail", "--key", "b") == (0, "put back 1\n", "")
     assert call("drop", "--queue", "mail", "--dead", "--key", "a") == (0, "dropped 1\n", "")
     assert call("redrive", "--queue", "mail") == (0, "put back 1\n", "")
     assert queue.stats().ready == 2
+    assert queue.try_poll() is None
+    assert call("drop", "--queue", "mail", "--dead", "--all", "--yes") == (0, "dropped 2\n", "")
 
 
 def test_drop_takes_keys_or_with_yes_everything(call, database):
@@ -179,6 +188,8 @@ def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user(call, database, monkey
     monkeypatch.setattr("drainq.delayed.queue.DelayedQueue.stats", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         call("stats", "--queue", "mail")
+    monkeypatch.setattr("drainq.delayed.queue.DelayedQueue.stats", lambda self: __import__("no_such_module"))
+    assert call("stats", "--queue", "mail") == (2, "", "drainq delayed: No module named 'no_such_module'\n")
 
 
 # --- what an operator sees and does
@@ -245,7 +256,7 @@ def test_what_commands_changed_is_told_to_machines(call, database):
     assert said("pause") == (0, {"paused": True, "changed": False})
     assert said("resume") == (0, {"paused": False, "changed": True})
     assert said("redrive", "--prefix", "mail/") == (0, {"put_back": 2, "missing": []})
-    assert said("redrive", "--key", "mail/a", "--key", "sms/c") == (1, {"put_back": 1, "missing": ["mail/a"]})
+    assert said("redrive", "--key", "sms/c", "--key", "mail/a") == (1, {"put_back": 1, "missing": ["mail/a"]})
     assert said("drop", "--key", "live", "--key", "dead") == (1, {"dropped": 1, "missing": ["dead"]})
     assert said("purge", "--older-than", "1d") == (0, {"purged": 0})
 
@@ -257,6 +268,9 @@ def test_the_history_is_listed(call, database):
     (past,) = json.loads(call("history", "--queue", "mail", "--json")[1])
     assert (past["key"], past["schedule_at"], past["attempts"]) == ("a", "2001-09-09T01:46:40Z", 1)
     assert call("history", "--queue", "mail")[1].splitlines()[1].endswith("  a    2001-09-09 01:46:40  1")
+    queue.offer_or_update("b", 1, 0)
+    queue.try_poll().ack()
+    assert len(json.loads(call("history", "--queue", "mail", "--limit", "1", "--json")[1])) == 1
 
 
 def test_messages_are_shown_to_machines(call, database):
@@ -279,13 +293,13 @@ def test_an_unknown_queue_is_refused_with_the_known_ones_and_nothing_is_written(
     database.open("notes", codec=BytesCodec())
     code, out, err = call(command, "--queue", "mial")
     assert (code, out) == (2, "")
-    assert "no queue 'mial'" in err and "'mail', 'notes'" in err and err.count("\n") == 1
+    assert "no queue 'mial'" in err and err.endswith("'mail', 'notes'\n") and err.count("\n") == 1
     assert "--codec bytes" in call(command, "--queue", "notes")[2]
     assert [row["name"] for row in json.loads(call("queues", "--json")[1])] == ["mail", "notes"]
 
 
 def test_a_queue_without_a_name_that_holds_messages_is_known(call, database):
-    queue = database.open("mail")
+    queue = database.open("mail", max_attempts=1)
     queue.offer_or_update("a", 1, 0)
     with (
         queue._session.storage._pool.transaction()
@@ -295,6 +309,8 @@ def test_a_queue_without_a_name_that_holds_messages_is_known(call, database):
         cursor.execute(f'DELETE FROM "{database.table}__queues"')
     assert call("queues", "--json")[1] == "[]\n"
     assert call("stats", "--queue", "mail", "--json")[0] == 0
+    queue.try_poll().nack(error="no such address")
+    assert call("dead", "--queue", "mail")[0] == 0
 
 
 @pytest.mark.parametrize("command", [["queues"], ["stats", "--queue", "mail"], ["pause", "--queue", "mail"]])
@@ -305,10 +321,10 @@ def test_a_look_at_a_file_that_is_not_there_makes_none(call, tmp_path, command):
     assert not (tmp_path / "missing.db").exists()
 
 
-@pytest.mark.parametrize("age", ["x", "-1", "5y", "nan", ""])
+@pytest.mark.parametrize("age", ["x", "-1", "5y", "nan", "inf", "1e10", ""])
 def test_an_age_that_is_none_is_refused(call, age, capsys):
     with pytest.raises(SystemExit) as refused:
-        call("purge", "--queue", "mail", "--older-than", age)
+        call("purge", "--queue", "mail", f"--older-than={age}")
     assert refused.value.code == 2
     assert "--older-than" in capsys.readouterr().err
 

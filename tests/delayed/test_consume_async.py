@@ -11,6 +11,7 @@ import pytest
 from drainq import Backoff
 from drainq.delayed import RetryConfig, ScheduledMessage, TimeConfig
 from drainq.errors import ShutDown
+from drainq.loop_signal import LoopSignal
 
 LONG = TimeConfig(poll_period=3600)
 
@@ -67,8 +68,15 @@ def test_stop_lets_the_handler_end_and_gives_the_others_back(world):
     assert (rest.payload, rest.attempt) == (["b"], [1])
 
 
-def test_a_consumer_that_waits_is_woken_by_an_offer_of_a_thread_and_by_stop_and_holds_no_thread(world):
-    queue, before = world.open(time=LONG), set(threading.enumerate())
+def test_a_consumer_that_waits_is_woken_by_an_offer_of_a_thread_and_by_stop_and_holds_no_thread(world, monkeypatch):
+    queue, before, waits = world.open(time=LONG), set(threading.enumerate()), []
+
+    class Signal(LoopSignal):
+        async def wait(self, seconds):
+            waits.append((self._given, seconds > 60))
+            await super().wait(seconds)
+
+    monkeypatch.setattr("drainq.delayed.consume.LoopSignal", Signal)
 
     async def main():
         stop, handled = asyncio.Event(), asyncio.Event()
@@ -86,6 +94,7 @@ def test_a_consumer_that_waits_is_woken_by_an_offer_of_a_thread_and_by_stop_and_
         return await asyncio.wait_for(asyncio.gather(*consumers), 60)
 
     assert sum(asyncio.run(main())) == 1
+    assert set(waits) == {(False, True)} and not queue._session.wakeup._listeners
 
 
 def test_a_cancelled_consumer_cancels_its_handler_and_gives_the_message_back_uncounted(world):
@@ -191,3 +200,14 @@ def test_a_block_acknowledges_gives_back_and_when_cancelled_leaves_the_attempts(
 def test_what_cannot_be_awaited_is_refused(sqlite, arguments, says):
     with pytest.raises(TypeError, match=says):
         asyncio.run(sqlite.open().consume_async(arguments[0], stop=(*arguments, None)[1]))
+
+
+def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
+    options = {"batch_size": 2, "max_attempts": 3, "max_in_flight": {"a": 1}, "prefetch": 7}
+    seen = []
+    monkeypatch.setattr(
+        "drainq.delayed.consume._steps", lambda session, **given: seen.append(given) or (n for n in [5])
+    )
+    with sqlite.open() as queue:
+        assert queue.consume(print, **options) == asyncio.run(queue.consume_async(asyncio.sleep, **options)) == 5
+    assert [{**given, "stop": None} for given in seen] == [{**options, "stop": None}] * 2

@@ -54,7 +54,7 @@ def test_a_hundred_waiting_tasks_hold_no_thread(world):
         assert len(set(threading.enumerate()) - before) < 60
         return sorted(envelope.payload for envelope in envelopes)
 
-    assert asyncio.run(main()) == list(range(100))
+    assert asyncio.run(main()) == list(range(100)) and not queue._session.wakeup._listeners
 
 
 def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):

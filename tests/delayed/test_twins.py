@@ -146,3 +146,14 @@ def test_the_loop_goes_on_while_a_coroutine_waits_for_the_database(queue, of, na
         monkeypatch.setattr(Session, "_try", held_up(try_now))
     asyncio.run(main())
     assert reached.is_set()
+
+
+@pytest.mark.parametrize("of", [DelayedQueue, CronService, CronHandle])
+def test_a_close_that_is_awaited_has_its_timeout_and_ends_the_block(of, monkeypatch):
+    closes = []
+    monkeypatch.setattr(of, "close", lambda self, timeout=None: closes.append(timeout) or True)
+    one = object.__new__(of)
+    assert asyncio.run(one.close_async(7.5)) is True
+    if hasattr(of, "__aexit__"):
+        asyncio.run(one.__aexit__(None, None, None))
+    assert closes == [7.5, None][: 1 + hasattr(of, "__aexit__")]

@@ -180,6 +180,15 @@ def test_a_stopped_worker_tells_a_coroutine():
     asyncio.run(main())
 
 
+def test_a_flush_and_a_close_that_are_awaited_have_their_timeout(monkeypatch):
+    seen, worker = [], SendingWorker(Table())
+    for name in ("flush", "close"):
+        with monkeypatch.context() as watched:
+            watched.setattr(worker, name, lambda timeout=None: seen.append(timeout) or False)
+            assert asyncio.run(getattr(worker, f"{name}_async")(7.5)) is False
+    assert seen == [7.5, 7.5] and worker.close()
+
+
 def test_coroutines_route_the_types_of_a_shared_queue():
     async def main():
         table = Table()

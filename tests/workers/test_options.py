@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ def test_the_keywords_are_the_fields():
     assert SendingSettings.__annotations__.keys() == fields | {"queue", "weight", "options"}
     sending = SendingSettings.__annotations__.keys() - WorkerSettings.__annotations__.keys()
     assert sending == {"retry_for", "delayed"}
+    of_queue = {"buffer_size": 7, "strategy": "blocking", "linger": 0.5, "max_batch": 3}
+    assert WorkerOptions(name="a", retry_for=1, log_values=True, **of_queue).of_queue() == of_queue
     for default in ("metrics-aggregator", "top-n"):  # they give nothing up before they are closed
         with pytest.raises(ValueError, match="leave out retry_for and delayed"):
             WORKERS[default]("", retry_for=3.0)
@@ -123,6 +126,8 @@ def test_a_bound_of_bytes_is_one_of_what_is_queued_and_of_a_batch_and_the_books_
         assert refused == (0 if shared else 36)  # a shared queue has a bound of its own, if any
         assert worker.offer(3, timeout=0) and agree(worker).pending == 42 - refused
         assert worker.stats().per_type == {str: 41 - refused, int: 1}
+        if not shared:
+            assert worker.produce_many([row, row]) == asyncio.run(worker.produce_many_async([row, row])) == 0
         gate.open.set()
         assert worker.close(PATIENCE) and counts(worker) == (42 - refused, 0, 0, 0, 0)
     assert all(sum(map(bytes_of, batch)) <= 5_000_000 for batch in gate.batches) and len(gate.batches) > 1
