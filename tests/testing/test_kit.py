@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -51,6 +51,7 @@ def test_drain_now_takes_out_what_a_queue_without_handlers_holds():
     distinct.put_many([1, 2, 1])
     assert drain_now(multi) == ["a", "b"]
     assert drain_now(distinct) == [1, 2]
+    assert drain_now(multi) == drain_now(distinct) == []
     with DelayedQueue.open("memory:", "kit", clock=clock) as delayed:
         delayed.offer_or_update("now", 1, 0.0)
         delayed.offer_or_update("later", 2, 60.0)
@@ -59,6 +60,13 @@ def test_drain_now_takes_out_what_a_queue_without_handlers_holds():
         assert clock.now() == 86_460.0
         assert drain_now(delayed) == [2]
         assert drain_now(delayed) == []
+
+
+@pytest.mark.parametrize("time", [datetime(2025, 1, 1), float("nan"), float("-inf"), True, "1"])
+def test_a_clock_refuses_what_is_no_time(time):
+    for call in (ManualClock, ManualClock().set, ManualClock().advance):
+        with pytest.raises((TypeError, ValueError), match="needs a zone|must be a (finite )?number of seconds"):
+            call(time)
 
 
 def test_drain_now_flushes_a_worker():
