@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +38,11 @@ def test_a_recording_handler_raises_when_the_test_says_so():
         queue.produce(2)
         drain_now(queue)
     assert (seen.items, errors) == ([2], [([1], "away")])
+    seen.fail_next(OSError("first"), times=2)
+    seen.fail_next(OSError("last"))
+    for said in ("first", "first", "last"):
+        with pytest.raises(OSError, match=said):
+            seen([3])
 
 
 @pytest.mark.parametrize(("error", "times"), [("away", 1), (OSError, 1), (OSError(), 0), (OSError(), "2")])
@@ -73,7 +79,7 @@ def test_drain_now_flushes_a_worker():
     best = []
     with TopN(1, score=float, sink=best.extend) as top:
         top.produce_many([1, 3, 2])
-        assert drain_now(top) is None
+        assert drain_now(top) is None and drain_now(SimpleNamespace(flush=lambda limit: limit == 7), timeout=7) is None
         assert best == [3]
 
 
