@@ -88,7 +88,7 @@ def migrate(arguments: argparse.Namespace) -> None:
         return
     storage, _ = open_storage(arguments.url, table=arguments.table, time=TimeConfig(), retry=RetryConfig())
     try:
-        reach(storage, NO_RETRIES, migrate=False)  # a person at a shell wants to hear at once
+        reach(storage, NO_RETRIES, migrate=False)  # a person at a shell waits for no retry
         done = reach(storage, RetryConfig(), migrate=True)
     finally:
         storage.close()

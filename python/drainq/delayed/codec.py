@@ -18,7 +18,7 @@ from drainq.errors import UnfitItem
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    PayloadT = TypeVar("PayloadT", default=Any)  # a codec that says nothing of its payloads takes any
+    PayloadT = TypeVar("PayloadT", default=Any)  # a codec without a payload type accepts any payload
 else:
     from typing import TypeVar
 

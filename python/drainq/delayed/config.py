@@ -8,7 +8,7 @@ from drainq.arguments import seconds, whole
 from drainq.backoff import Backoff
 
 MEMORY_POLL_PERIOD = 0.5
-"""Seconds; in memory every offer is seen, so the period only bounds how late a clock moved by hand is noticed."""
+"""Seconds. In memory every offer wakes consumers, so the period matters only if a clock is moved by hand."""
 
 
 @dataclass(frozen=True)
@@ -80,4 +80,4 @@ def _keep(frozen: object, **values: float) -> None:
 
 
 NO_RETRIES = RetryConfig(max_retries=0)
-"""One try, no second."""
+"""A single try."""

@@ -50,7 +50,7 @@ _LONGEST_OUTAGE_PAUSE = 1.0
 
 
 class Pause(NamedTuple):
-    """The time to wait for an offer: at most ``seconds``, none if the queue's wakeup has left the count ``noted``."""
+    """A wait for an offer: at most ``seconds``, or none if the number of wake-ups is no longer ``noted``."""
 
     noted: int
     seconds: float
@@ -129,7 +129,7 @@ async def consume_async(
 
 
 class _Stop:
-    """The ``stop`` of a coroutine, which is also set when it is cancelled: what was handled is acknowledged then."""
+    """The ``stop`` of a coroutine. A cancellation sets it too, so that handled messages are acknowledged."""
 
     def __init__(self, stop: asyncio.Event | None) -> None:
         self._stop = stop
@@ -203,7 +203,7 @@ class _Loop:
         self._tries = Tries(session.retry.backoff)
         retries = session.retry.max_retries
         self._max_attempts = max_attempts or session.max_attempts or (None if retries is None else retries + 1)
-        # With one attempt only, a message whose delivery was spoilt while it waited would become a dead letter.
+        # With one attempt only, a crash would make dead letters of the messages that wait behind the handled one.
         alone = batch_size > 1 or bool(limits) or self._max_attempts == 1 or not session.storage.worth_prefetching
         self._pace = Pace(1 if alone else prefetch)
 
@@ -306,7 +306,7 @@ class _Loop:
         else:
             self._pace.handled(time.monotonic() - started)
             self._handled += len(rows)
-            if envelope._rows and not envelope._settled:  # else the handler has spoken for itself
+            if envelope._rows and not envelope._settled:  # else the handler has settled it
                 self._done = envelope._held()
 
     def _failed(self, envelope: Leased, lock: str, error: Exception) -> None:

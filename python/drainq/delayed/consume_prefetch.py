@@ -101,7 +101,7 @@ class Prefetched:
         self._handled: list[int] = []
         self._lock = lock
         self._now, self._ack, self._release = now, ack, release
-        self._mutex = threading.Lock()  # held during the calls of the database: a message is handed over or given back
+        self._mutex = threading.Lock()  # held during database calls: a message is handed over or released
         self.was_settled = False
         """Whether a call of another part of the program settled them before their consumer did."""
 

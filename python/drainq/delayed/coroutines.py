@@ -40,7 +40,7 @@ def twin(
 
     Args:
         method: waits for the database; its object has a ``_session``.
-        undo: gets what the method returned to a coroutine that was cancelled meanwhile.
+        undo: called with the method's result if the coroutine was cancelled meanwhile.
     """
 
     @functools.wraps(method)
@@ -136,7 +136,7 @@ class CallThreads:
                 returned.set_result(None)
 
         def taken(_: Future[R]) -> None:
-            # A thread apart: this runs on the loop's thread if the call has ended, and the pool may be busy or closed.
+            # A separate thread, because this may run on the loop's thread, and the pool may be busy or closed.
             start_thread(finish, name="drainq-give-back")
 
         running.add_done_callback(taken)

@@ -32,7 +32,7 @@ class DatabaseClock(SystemClock):
     def __init__(self, ask: Callable[[], float], *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._monotonic = monotonic
-        self._ahead: float | None = None  # of the monotonic clock
+        self._ahead: float | None = None  # seconds, of the monotonic clock
         self._ask_at = 0.0
         self._renew_in_child()
         renew_in_child(self)

@@ -4,7 +4,7 @@ Only failures that the storage classifies as transient are tried again. A wrong 
 is raised at once. Between two tries the thread waits in real time. The deadline of a try is the earlier end of
 ``try_timeout`` and ``total_timeout``: see :mod:`drainq.delayed.deadline`.
 
-Source: ``withRetries`` of funfix ``delayedqueue``; this one does not retry errors that the caller caused.
+Source: ``withRetries`` of funfix ``delayedqueue``; drainq does not retry errors that the caller caused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RareWarning:
     def __call__(self, message: str, *values: object) -> None:
         now = self._monotonic()
         if now < self._next:
-            self._left_out += 1  # two threads may count one less: it is a hint, not a book
+            self._left_out += 1  # not exact if two threads count at once
             return
         self._next, left_out, self._left_out = now + _QUIET, self._left_out, 0
         if left_out:

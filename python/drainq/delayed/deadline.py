@@ -1,7 +1,7 @@
 """The deadline of the current try of a database call, kept for each thread.
 
-It is no argument, because the try begins in :mod:`drainq.delayed.database_retry` and the waiting happens deep inside a
-storage. The methods in between do not deal with time.
+It is not an argument, because the try begins in :mod:`drainq.delayed.database_retry` and the waiting happens deep
+inside a storage. The methods in between do not deal with time.
 """
 
 from __future__ import annotations

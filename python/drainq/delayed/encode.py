@@ -35,7 +35,7 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
             try:
                 _encoded_offer(message, codec, now)
             except (TypeError, ValueError) as error:
-                if type(error) not in (UnfitItem, TypeError, ValueError):  # of a codec, with arguments of its own
+                if type(error) not in (UnfitItem, TypeError, ValueError):  # a codec's error may need other arguments
                     raise
                 raise type(error)(f"message {place} of the batch: {error}") from error
         raise
@@ -75,7 +75,7 @@ def _in_ms(times: list[When | None], now: int) -> list[int]:
         if in_range(min(floats)) and in_range(max(floats)):  # a NaN cannot be rounded
             return [round(at * 1_000_000) // 1000 for at in floats]
     ms: list[int] = []
-    last_at: object = ms  # what no time is
+    last_at: object = ms  # equal to no time
     for at in times:
         ms.append(ms[-1] if at is last_at else now if at is None else to_ms(at))
         last_at = at

@@ -57,7 +57,7 @@ class Leased:
     @property
     def delivery_types(self) -> list[DeliveryType]:
         """Return for each message whether it was delivered before."""
-        before = 0 if self._lock is None else 1  # our own delivery is counted already
+        before = 0 if self._lock is None else 1  # this delivery is counted already
         return [DeliveryType.REDELIVERY if row.attempts > before else DeliveryType.FIRST_DELIVERY for row in self._rows]
 
     def ack(self, *, connection: Any = None) -> bool:
@@ -134,7 +134,7 @@ class Leased:
             self.ack()
         elif isinstance(error, Exception) or self._lock is None:
             self.nack(error=error)
-        elif self._rows:  # Ctrl-C, or a cancelled coroutine: this was no try
+        elif self._rows:  # Ctrl-C, or a cancelled coroutine: this delivery does not count
             self._session.release(self._held())
 
     async def __aenter__(self) -> Self:

@@ -19,7 +19,7 @@ class ToDelayedQueue:
     """An error handler that stores the failed batch. :func:`to_delayed_queue` makes it."""
 
     dead_letters = True
-    """An error handler that returns the number of items to count as dead-lettered instead of failed."""
+    """Tells the batch queue to count the returned number of items as dead-lettered instead of failed."""
 
     def __init__(
         self,

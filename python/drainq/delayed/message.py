@@ -33,8 +33,8 @@ class OfferOutcome(enum.Enum):
 
     @property
     def is_ignored(self) -> bool:
-        """True if the queue is as it was before the offer; an offer that was made twice because its first answer was
-        lost, and finds its own message, is not ignored."""
+        """True if the offer changed nothing. A repeated offer that finds its own message, because its first answer was
+        lost, is not ignored."""
         return self is OfferOutcome.IGNORED
 
 
@@ -123,7 +123,7 @@ def to_ms(at: object, what: str = "schedule_at") -> int:
     elif isinstance(at, (int, float)) and not isinstance(at, bool):
         if at != at or at in (float("inf"), float("-inf")):
             raise ValueError(f"{what} must be finite, got {at!r}")
-        # Rounded to microseconds first: the float nearest to .123 lies below it. Cut before, lest it overflow.
+        # Rounded to microseconds first: the float nearest to .123 lies below it. Clamped, so that it cannot overflow.
         ms = at * 1000 if isinstance(at, int) else round(min(max(at, _FIRST_MS), _LAST_MS) * 1_000_000) // 1000
     else:
         raise TypeError(f"{what} must be an aware datetime or seconds since the epoch, got {at!r}")

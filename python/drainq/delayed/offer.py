@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def _given(schedule_at: When) -> When:
-    """Refuse None, which only the short form takes for now."""
+    """Refuse None, which only :meth:`OfferMethods.offer` accepts."""
     if schedule_at is None:
         to_ms(schedule_at)
     return schedule_at
@@ -51,7 +51,7 @@ class OfferMethods(Generic[T]):
             at: the due time: an aware datetime, or seconds since the epoch; ``None``: now.
             delay: seconds from now until it is due, or a timedelta; not together with ``at``.
             replace: whether a message of this key gets this payload and time, as :meth:`offer_or_update` does; if not,
-                it stays as it is, as with :meth:`offer_if_not_exists`. An offer for now, made again, is a new time.
+                it stays as it is, as with :meth:`offer_if_not_exists`. A repeated offer for now has a new time.
 
         Returns:
             CREATED, UPDATED or IGNORED.
@@ -155,7 +155,7 @@ class OfferMethods(Generic[T]):
         due_in = (soonest - now) / 1000
         soon = due_in < session.time.poll_period  # else each consumer finds it by its next regular poll
         announce = session.news(soonest, ours=connection is None) if soon else None
-        if connection is not None:  # the caller's transaction, so the caller's to try again
+        if connection is not None:  # in the caller's transaction, which only the caller can repeat
             session.check_open()
             session.settle()
             outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)

@@ -35,7 +35,7 @@ class Limits(TypedDict, total=False):
 
 
 class IsSet(Protocol):
-    """What ends a consumer, such as a :class:`threading.Event`."""
+    """The interface of a consumer's ``stop``, such as a :class:`threading.Event`."""
 
     def is_set(self) -> bool:
         """Return whether to stop."""
@@ -111,7 +111,7 @@ class PollMethods(Generic[T]):
             self._session.wakeup.wait(noted, pause)
 
     async def poll_async(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
-        """Call :meth:`poll` as a coroutine, which holds no thread. When cancelled, release what it takes."""
+        """Call :meth:`poll` as a coroutine, which holds no thread. A cancelled call keeps no message."""
         timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         session, changed, pause = self._session, LoopSignal(), 0.0

@@ -1,7 +1,7 @@
 """Session: the access of one open queue to its storage, with its clock, retries, wake-ups and prefetches.
 
-The public class :class:`~drainq.delayed.DelayedQueue`, the envelope, the consuming loop, the lease keeper and the
-asyncio class all use this object, so that they do not depend on each other.
+The public class :class:`~drainq.delayed.DelayedQueue`, the envelope, the consuming loop and the lease keeper all use
+this object, so that they do not depend on each other.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Session:
         self._one_try = replace(settings.retry, max_retries=0)
         self.wakeup = wakeup
         self.warn = RareWarning()
-        """Tells the log of a failing database, at most once a minute."""
+        """Logs a failing database, at most once a minute."""
         self.calls = CallThreads(storage.most_calls)
-        """Make the calls of coroutines."""
+        """Runs the calls of coroutines."""
         self.closed = False
         self.listener: Closeable | None = None
         self._renew_in_child()
@@ -201,8 +201,8 @@ class Session:
                     self.listener = self.storage.listen(self.kind, self._heard)
 
     def news(self, due: int, *, ours: bool) -> str | None:
-        """Return the announcement of an offer for consumers elsewhere, or None. ``ours``: those here are woken without
-        it."""
+        """Return the announcement of an offer for consumers elsewhere, or None. ``ours``: consumers here need no
+        announcement."""
         if not self.notify:
             return None
         return f"{self.wakeup.token if ours else ''}@{due}"
@@ -214,7 +214,7 @@ class Session:
             return
         try:
             self.wakeup.wake_in((int(due) - self.now()) / 1000)
-        except Exception:  # an older version's news says nothing, or the database that tells the time is away
+        except Exception:  # news of an older version has no time, or the database's clock is unreachable
             self.wakeup.wake()
 
     # --- taking messages, and giving them back

@@ -45,7 +45,7 @@ class Wakeup:
             listener()
 
     def wake_in(self, seconds: float) -> None:
-        """Call :meth:`wake` after some seconds of real time. A consumer that polls before that learns its next poll."""
+        """Call :meth:`wake` after some seconds of real time. A consumer that polls earlier learns the due time."""
         with self._changed:
             later = seconds > 0 and (self._waiting or self._listeners)
             if later:

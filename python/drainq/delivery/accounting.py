@@ -5,7 +5,7 @@
 2. ``retried``, ``resent``, ``expired`` and ``unknown`` count events and are in no sum.
 3. No count is ever negative: a worker never subtracts items that another worker gave up on.
 
-Source: SkyWalking's workers count items before they are sent; this one counts the outcome of each item.
+Source: SkyWalking's workers count items before they are sent; drainq counts the outcome of each item.
 """
 
 from __future__ import annotations

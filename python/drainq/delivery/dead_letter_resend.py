@@ -45,7 +45,7 @@ class Resender:
         self._repeat.wake_after(RESEND_INTERVAL)
 
     def flush(self, deadline: float | None) -> bool:
-        """Send the messages that are due. Return False if that took longer than the deadline on the monotonic clock."""
+        """Send the messages that are due. Return False if the deadline, on the monotonic clock, passed first."""
         with self._turned:
             wanted = self._begun + 1  # a turn that begins from now on
             self._repeat.wake()
@@ -57,7 +57,7 @@ class Resender:
         self._dead_letters.resend(self._sink)
 
     def give_up(self) -> None:
-        """Start no further message."""
+        """Send no further message."""
         self._dead_letters.stop()
         with self._turned:
             self._stopped = True

@@ -52,8 +52,8 @@ class DeadLetters:
         pack_item, unpack_item: convert an item to values that :func:`~drainq.delivery.payload.pack` accepts, and back.
         size: the number of items that a list counts for in the books, if an entry stands for several.
         log_values: show the texts of errors in log lines even if they hold values.
-        older_sink: gets items that were sent later than a newer one of their key, if they still have something to add,
-            such as to a sum. None: such items are removed.
+        older_sink: gets items that a newer item of their key overtook, if they still add something, such as to a sum.
+            None: such items are removed.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class DeadLetters:
         return key
 
     def park_each(self, items: Sequence[Any], errors: Sequence[str]) -> list[bool]:
-        """Keep each item in a message of its own. Return the items that were kept, which leaves out those that cannot
-        be written."""
+        """Keep each item in a separate message. Return for each whether it was kept. Items that cannot be written are
+        not."""
         due = self._clock.now() + RESEND_DELAY
         kept = [False] * len(items)
         offers: list[tuple[int, str, Any]] = []
@@ -266,7 +266,7 @@ class DeadLetters:
     # -- order of the items of a key --------------------------------------------------------------
 
     def order(self) -> threading.Lock | None:
-        """Return the lock to hold while newer items are sent, or None if no kept item could be replaced by them."""
+        """Return the lock to hold while newer items are sent, or None if they can replace no kept item."""
         return self._order if self._kept else None
 
     def were_sent(self, items: Sequence[Any]) -> None:
@@ -285,7 +285,7 @@ class DeadLetters:
     def _replace_older(self, items: Sequence[Any], message: str, left: Sequence[Any]) -> None:
         """Remove the items of earlier messages that the sent items of a message replace.
 
-        A key stays known of the message if it is also that of an item that is ``left`` in it.
+        The message keeps a key that an item ``left`` in it has, too.
         """
         if self._key_of is None:
             return
@@ -361,7 +361,7 @@ class DeadLetters:
         try:
             key = self._key_of(item)
             hash(key)
-        except Exception:  # a row too short, a value without a hash: it is poison, and replaces nothing
+        except Exception:  # poison, such as a short row or a value without a hash, replaces nothing
             return None
         return key
 

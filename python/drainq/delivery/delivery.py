@@ -56,7 +56,7 @@ class Parcel:
         items: the items that are not accounted for yet, in order.
         outcome: the place in which the books count them until then.
         key: of the dead letter that :meth:`Delivery.keep` made of all of them.
-        kept, unsent: the number of items in that letter, and how many of them the sink has not sent after all.
+        kept, unsent: the number of items in that letter, and how many of them are still unsent.
         error: the reason for which some items are lost while others are still to be sent.
     """
 
@@ -157,7 +157,7 @@ class Delivery:
             except _RefusedHere as refused:
                 part, refusals = refused.part, [(0, refused.error)]
                 if parcel.outcome is not Outcome.PENDING:
-                    return []  # it was accounted for by the cut
+                    return []  # :meth:`cut` has accounted for it
                 if parts.halve(part):
                     continue
             except _Given as given:

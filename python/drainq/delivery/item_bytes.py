@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-UNITS = 2**20  # weights that a full queue holds: a queue keeps a table of its bound
+UNITS = 2**20  # the weight of a full queue; small, because a queue keeps a table of its bound
 DEEPEST = 4  # values inside values
 
 

@@ -33,13 +33,13 @@ class WorkerOptions:
         strategy: what ``produce`` does while the queue is full: ``"blocking"`` waits, ``"if_possible"`` returns False
             at once. None: it waits.
         linger: seconds for which an idle worker lets items gather before it takes the first; None: 0.
-        max_batch: items that are sent or merged in one call at most; None: 8,192.
-        max_batch_bytes: about how many bytes the worker's queue holds at most, and a batch that is sent, as Python
-            counts them; a single item may be larger. At most twice as many are in memory, and what a driver needs for
-            a batch. A worker that holds items between flushes flushes when it holds more; a :class:`TopN` does not.
-            The counters of the queue itself are then in shares of this bound. None: no bound.
+        max_batch: the most items that one call sends or merges; None: 8,192.
+        max_batch_bytes: about the most bytes in the worker's queue, and in a sent batch, as Python counts them; a
+            single item may be larger. Memory holds at most twice as many, and a driver's copy of a batch. A worker that
+            holds items between flushes flushes when it holds more; a :class:`TopN` does not. The queue's own counters
+            are then shares of this bound. None: no bound.
         retry_for: seconds to wait out an outage of the other side. Meanwhile the queue fills. Then items are given up.
-            0: no second try. ``MetricsAggregator`` and ``TopN`` keep what their sink does not take until ``close``.
+            0: no second try. ``MetricsAggregator`` and ``TopN`` keep all unsent items until ``close``.
         delayed: a :class:`drainq.delayed.DelayedQueue` for given-up items, which no other code uses. Its codec must
             encode dicts, as the default one does. Its messages are sent again every few seconds and at each ``flush``.
             None: items that the other side refuses count as ``refused``, those given up after an outage as ``lost``.
@@ -88,7 +88,7 @@ class WorkerOptions:
         return seconds("retry_for", self.retry_for)
 
     def of_queue(self) -> dict[str, Any]:
-        """Return the settings that a batch queue of the worker's own gets."""
+        """Return the settings of the worker's own batch queue."""
         given = {name: getattr(self, name) for name in ("buffer_size", "strategy", "linger", "max_batch")}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -121,7 +121,7 @@ def options_of(settings: SendingSettings) -> WorkerOptions:
     """Return the options with the fields that are given as keywords.
 
     Raises:
-        TypeError: ``options`` are none, or there is no such field.
+        TypeError: ``options`` is no :class:`WorkerOptions`, or a field is unknown.
     """
     options = settings.get("options")
     if not (options is None or isinstance(options, WorkerOptions)):

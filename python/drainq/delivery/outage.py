@@ -18,7 +18,7 @@ from drainq.delivery.sink_contract import error_text
 
 log = logging.getLogger("drainq")
 
-LEAST_TRIES = 2  # of a batch, however long the outage has lasted: the first may only find a connection broken
+LEAST_TRIES = 2  # tries of a batch in any outage, because the first may only find a broken connection
 
 
 class Outage:
@@ -54,7 +54,7 @@ class Outage:
 
         Args:
             error: the failure, which may pass.
-            tries: those of the batch.
+            tries: the batch's tries.
             is_given_up: whether the time of ``close`` is over.
         """
         now = self._clock.now()

@@ -1,9 +1,9 @@
 """Producing: the producer's side of every worker, as calls and as coroutines.
 
 1. A closed worker accepts nothing, even if the shared queue is open.
-2. While a failure stops the worker that waiting cannot end, producers get the error. Every few seconds one may try.
-3. No coroutine stops its event loop: it waits for room as the batch queue's own coroutines do, and what else can wait
-   runs on a thread of its own. A coroutine that is cancelled has either queued its item and has its result, or neither.
+2. While a failure that waiting cannot end stops the worker, producers get the error. Every few seconds one may try.
+3. No coroutine stops its event loop: it waits for room as the batch queue's own coroutines do, and other waits run on a
+   separate thread. A cancelled coroutine has either queued its item and has its result, or neither.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ else:
     Item = TypeVar("Item")
 
 CHECK_AGAIN = 5.0  # seconds after a stop until producers may try again
-AT_ONCE = 128  # items that a coroutine queues before the event loop goes on: less than a millisecond
+AT_ONCE = 128  # items that a coroutine queues before other tasks run: less than a millisecond
 
 
 class Producer(abc.ABC, Generic[Item]):
-    """What a worker is for those who produce. A subclass opens ``_queue`` and takes what comes out of it."""
+    """The producer's side of a worker. A subclass opens ``_queue`` and takes its batches."""
 
     _queue: BatchQueue[Any]
     _types: ItemTypes | None  # those of a shared queue
@@ -59,8 +59,8 @@ class Producer(abc.ABC, Generic[Item]):
         self._arrived = 0  # items that the queue passed to this worker
         self._in_handler = 0  # of these, those whose call has not returned
         self._ended = False  # the books were closed
-        self._put: Callable[[Any], bool] | None = None  # the queue's ``produce``, while nothing is to be looked at
-        self._offered: collections.Counter[type] = collections.Counter()  # with a bound of bytes: what was queued
+        self._put: Callable[[Any], bool] | None = None  # the queue's ``produce``, while an item needs no check
+        self._offered: collections.Counter[type] = collections.Counter()  # with a bound in bytes: the queued items
 
     @abc.abstractmethod
     def _handler(self) -> Any:

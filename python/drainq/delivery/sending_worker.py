@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class SendingWorker(Delivering[Item]):
     """Send each batch to a sink of your own, and account for each item.
 
-    The sink says what an error means: a temporary failure is waited out, a refused item is found and put aside, and any
+    The sink classifies its errors: a temporary failure is waited out, a refused item is found and put aside, and any
     other failure stops the worker. See :class:`Sink`.
 
     Args:

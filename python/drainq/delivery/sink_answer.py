@@ -15,8 +15,7 @@ class Answer:
 
     Args:
         sent: taken. refused, reasons: not accepted because of their values.
-        nameless, complaints: stand for the refused items that the sink did not name. Only their number is right,
-            because the refused items are unknown.
+        nameless, complaints: as many items as the sink refused without naming them. Only their number is right.
         undelivered, errors: given up by the sink.
     """
 

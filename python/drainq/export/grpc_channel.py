@@ -26,8 +26,7 @@ from drainq.fork import leave_to_parent, renew_in_child
 class Calls:
     """The running calls of one sink. The thread that makes a call waits for it.
 
-    1. :meth:`cancel` ends every running call. Later calls fail at once, because a sink is cancelled when its time is
-       over.
+    :meth:`cancel` ends every running call. Later calls fail at once, because a sink is cancelled when its time is over.
     """
 
     def __init__(self, grpc: Any) -> None:
@@ -140,7 +139,7 @@ class Connection:
         self._channel: Any = None
 
     def channel(self) -> Any:
-        """Return the channel of this process, which connects by itself, and again after a connection breaks."""
+        """Return the channel of this process, which connects, and reconnects, by itself."""
         with self._lock:
             if self._channel is None:
                 self._channel = (

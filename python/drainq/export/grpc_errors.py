@@ -52,7 +52,7 @@ def _delay_in(status: bytes) -> float | None:
         for detail in status_pb2.Status.FromString(status).details:
             if detail.Unpack(info):
                 return max(0.0, float(info.retry_delay.ToMicroseconds()) / 1e6)
-    except Exception:  # a server's nonsense is no advice
+    except Exception:  # the details cannot be decoded
         return None
     return None
 

@@ -45,8 +45,8 @@ log = logging.getLogger("drainq")
 
 HEADER = "drainq-id"
 BATCH = 4096  # messages; larger batches leave the processor's caches, and librdkafka without work in between
-ANY_PARTITION, NOW = -1, 0  # librdkafka's
-POLL = 0.05  # seconds that a wait for reports lasts at most, before it looks whether it is cancelled
+ANY_PARTITION, NOW = -1, 0  # constants of librdkafka
+POLL = 0.05  # seconds of a wait for reports, at most, before the next check for a cancellation
 LEAST_PATIENCE = 1.0  # seconds of delivery.timeout.ms, also for retry_for=0: a first try takes some time
 
 
@@ -91,8 +91,7 @@ class KafkaSink(Sink):
         self._turn = threading.Condition()
         self._sending = self._over = False
         self._failed: list[tuple[int, Any]] = []  # of the batch that is being sent: place, error
-        # What is called for the message at a place: made once, because a callable for each message costs as much as
-        # the message.
+        # The callback for the message at each place, made once: making one costs as much as a message.
         self._reports: list[functools.partial[None]] = []
 
     def _producer_now(self) -> Any:
@@ -117,7 +116,7 @@ class KafkaSink(Sink):
         """Send messages through a producer that no other call uses."""
         failed = self._failed = list[tuple[int, Any]]()  # librdkafka reports only what was not delivered
         not_taken: dict[int, object] = {}  # place -> why
-        wrong, unsent = None, len(items)  # the place of the first item that this producer does not take any more
+        wrong, unsent = None, len(items)  # the place of the first item that this producer no longer takes
         produce, topic = producer.produce, self._topic
         for place in range(len(self._reports), len(items)):
             self._reports.append(functools.partial(self._report, place))
@@ -147,9 +146,9 @@ class KafkaSink(Sink):
                     never = kafka_errors.reason(error)
                     not_taken.update((later, never) for later in range(place + 1, len(items)))
                     break
-        while self._served(producer.flush, POLL):  # at once: it waits for no further messages to share a request with
+        while self._served(producer.flush, POLL):  # sends at once, without waiting for more messages
             if self._over:
-                _purge(producer)  # what was produced after cancel() had purged
+                _purge(producer)  # messages produced after cancel() had purged
         for place, error in failed:
             not_taken[place] = kafka_errors.reason(error)
             wrong = wrong or (error if kafka_errors.passes_never(error) else None)
@@ -194,13 +193,13 @@ class KafkaSink(Sink):
             return 1
 
     def _discard(self, producer: Any) -> None:
-        """Use a new producer for the next batch, because the present one accepts nothing after such an error."""
+        """Use a new producer for the next batch, because the present one accepts nothing after a fatal error."""
         with self._lock:
             if self._producer is producer:
                 self._producer = None
 
     def serve(self) -> None:
-        """Run the callbacks for librdkafka's log lines and of the configuration."""
+        """Run librdkafka's callbacks: for its log lines, and those of the configuration."""
         with self._lock:
             producer = self._producer
         if producer is not None:
@@ -230,7 +229,7 @@ class KafkaExporter(SendingWorker[Item]):
         topic: the topic's name.
         key: maps an item to the message's key (bytes, str or None), which decides its partition; None: no keys.
         value: maps an item to the message's value (bytes, str or None); None: bytes and str as they are, others as
-            JSON. When ``key`` or ``value`` raises for one item, both are called again for those of its batch.
+            JSON. When ``key`` or ``value`` raises for one item, both are called again for all items of its batch.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
             ``retry_for`` is the time for which librdkafka tries to send a message. Then the message may be in the
             topic, so it also counts as ``unknown``. ``delayed`` sends it again with the same ``drainq-id``.
@@ -287,7 +286,7 @@ class KafkaExporter(SendingWorker[Item]):
                 messages = [(f"{prefix}{number}", None, value_of(item)) for item, number in zip(batch, numbers)]
             else:
                 messages = [(f"{prefix}{number}", key_of(item), value_of(item)) for item, number in zip(batch, numbers)]
-        except Exception:  # one item is unfit; which one, and whether others are, is found one by one
+        except Exception:  # at least one item is unfit; the items are tried one by one
             messages = [self._message(item) for item in batch]
         super()._take(messages)
 

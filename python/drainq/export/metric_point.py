@@ -126,7 +126,7 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
         cumulative: whether the value is the total since ``start`` instead of the growth since the last point; for sums
             and histograms.
         time: the time of the measurement, in seconds since the epoch; None: the present time.
-        start: the begin of the period that the value covers, in seconds since the epoch; None: not known.
+        start: the beginning of the period that the value covers, in seconds since the epoch; None: not known.
     Raises:
         TypeError, ValueError: a value that OpenTelemetry's format cannot express.
 

@@ -71,7 +71,7 @@ class Encoder:
         return encoded
 
     def _encoded(self, attributes: Mapping[str, Any]) -> bytes:
-        """Return the bytes of a number's data point that has only these attributes."""
+        """Return the bytes of a data point with only these attributes, for a number."""
         key: Any = (*attributes.items(), *map(type, attributes.values()))  # True, 1 and 1.0 are equal
         try:
             known = self._known.get(key)
@@ -127,7 +127,7 @@ def _set_any(into: Any, value: Any) -> None:
 
 _FIELDS: dict[type, str] = {
     str: "string_value",
-    bool: "bool_value",  # before int, which it is
+    bool: "bool_value",  # before int, its base class
     int: "int_value",
     float: "double_value",
     bytes: "bytes_value",

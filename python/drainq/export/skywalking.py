@@ -151,7 +151,7 @@ class SkyWalkingSink(Sink):
             text = grpc_errors.described(error, self._connection.target, values=self._log_values)
             if failure is Failure.CANNOT_PASS:
                 raise DeliveryStopped(text) from error
-            raise Unavailable(text, after=after) from error  # a stream names no point that it is refused for
+            raise Unavailable(text, after=after) from error  # a failed stream does not name the refused point
 
     def cancel(self) -> None:
         """Cancel running streams."""
@@ -172,7 +172,7 @@ class SkyWalkingMetricsExporter(SendingWorker[MetricPoint]):
     Args:
         endpoint: ``host:port`` or ``https://host:port`` of the server; SkyWalking's port is 9870.
         insecure: send without TLS, with a warning if the server is on another machine.
-        bucket: how a point's time is cut: ``"minute"``, ``"hour"`` or ``"day"``.
+        bucket: the unit to which a point's time is cut: ``"minute"``, ``"hour"`` or ``"day"``.
         time_zone: of the time buckets, as the server has it: an IANA name.
         protocol: a module generated from another version's ``metric-exporter.proto``; None: the published one of
             version 9.

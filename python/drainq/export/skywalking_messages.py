@@ -60,7 +60,7 @@ def messages() -> Any:
                 field.type = _TYPES[of]
             else:
                 field.type, field.type_name = (_ENUM if of in _ENUMS else _MESSAGE), f".{of}"
-    pool = pools.DescriptorPool()  # one of its own: another part of the program may know a newer version
+    pool = pools.DescriptorPool()  # a separate pool: another part of the program may know a newer version
     pool.Add(file)
     classes = {name: factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in _FIELDS}
     return SimpleNamespace(**classes)

@@ -1,7 +1,7 @@
 """L1: merges items by key in memory.
 
-Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, flushed every half second. This one also flushes
-when it is closed, and accepts or refuses a whole batch.
+Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, flushed every half second. drainq also flushes at
+the close, and accepts or refuses a whole batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MetricsAggregator(Holder[Item]):
     Args:
         key: maps an item to its key.
         merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``. It must be
-            associative: after a failed flush two results of it are merged.
+            associative: after a failed flush merged items are merged again.
         sink: a callable that gets the list of merged items, in the order in which their keys appeared. If it raises,
             they are kept, merged with new items, and passed to it again.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
@@ -132,7 +132,7 @@ class MetricsAggregator(Holder[Item]):
 
 def _keyed(key_of: Callable[[Any], Hashable], items: list[Any]) -> list[tuple[Hashable, Any]]:
     keyed = [(key_of(item), item) for item in items]
-    if keyed:  # a function that is async behind a lambda is so for every item
+    if keyed:  # an async function behind a lambda is async for every item
         check_answer("key", keyed[0][0])
     return keyed
 

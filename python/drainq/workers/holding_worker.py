@@ -59,8 +59,8 @@ class Holder(Worker[Item]):
         self._holding = threading.Condition()  # guards which thread has the turn, and which one sends
         self._turn: int | None = None  # the thread that the state belongs to
         self._held = 0  # items that the subclass holds, in merged form
-        self._held_bytes = 0  # of them, if there is a bound
-        self._handing_on: int | None = None  # the thread that does
+        self._held_bytes = 0  # bytes of these items, if there is a bound
+        self._handing_on: int | None = None  # the thread that hands state on
         self._cut_off: int | None = None  # items that are counted as lost and still being sent
 
     # -- for subclasses ---------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class MetricsSink(TableSink):
             for period, name in metric.tables.items():
                 if period not in metric.keep:
                     continue
-                last = math.floor(now - metric.keep[period] - PERIODS[period])  # as a flush leaves rows out
+                last = math.floor(now - metric.keep[period] - PERIODS[period])  # the limit that a flush uses, too
                 for table in (name, *(f"{name}_{column}" for column in _columns_with_tables(metric))):
                     with database.transaction():
                         statement = f"DELETE FROM {quote(table)} WHERE {quote('time')} <= {mark}"

@@ -78,7 +78,7 @@ class TableSink(Sink):
                 raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {error_text(error)}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
-        """Write rows, by another upsert than the usual one if it is given. Return the refused rows."""
+        """Write rows by ``upsert``; None is the sink's own. Return the refused rows."""
         refused: list[tuple[int, object]] = []
         rows = items
         width = len(self.upsert.columns)

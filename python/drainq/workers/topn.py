@@ -3,7 +3,7 @@
 A heap of N items has the worst on top. A new item replaces the worst one or is dropped.
 
 Source: ``TopNWorker.java`` in SkyWalking. Its heap treats the first N unsorted items as sorted and keeps wrong items
-(limit 3, input 100, 1, 2, 50 keeps 100, 1, 2). This one is a heap from the first item on.
+(limit 3, input 100, 1, 2, 50 keeps 100, 1, 2). drainq keeps a heap from the first item on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TopN(Holder[Item]):
     Args:
         n: how many items of each group to keep; at least 1.
         score: maps an item to its score.
-        group: maps an item to its group; None: all are one.
+        group: maps an item to its group; None: one group for all.
         sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of ``(group, [best
             first])``, in the order in which the groups appeared. It is not called without items.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
@@ -86,7 +86,7 @@ class TopN(Holder[Item]):
 
     def _hold(self, batch: list[Any]) -> int:
         scored = [(self._score(item), None if self._group is None else self._group(item)) for item in batch]
-        if scored:  # a function that is async behind a lambda is so for every item
+        if scored:  # an async function behind a lambda is async for every item
             check_answer("score", scored[0][0])
             check_answer("group", scored[0][1])
         ranked = [(score, group, item) for item, (score, group) in zip(batch, scored) if score == score]
@@ -107,7 +107,7 @@ class TopN(Holder[Item]):
         return len(ranked)
 
     def _is_full(self) -> bool:
-        return False  # what is held are ``n`` items a group, and a flush would end their contest
+        return False  # it holds only ``n`` items a group, and a flush would end their comparison
 
     def _keep(self, group: Hashable, kept: _Kept) -> None:
         heap = self._heaps.setdefault(group, [])

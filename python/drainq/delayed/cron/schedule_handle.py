@@ -36,7 +36,7 @@ _log = logging.getLogger("drainq")
 
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
 _LONGEST_RETRY = 60.0  # seconds until the check after one that failed, at most
-_JUMP = 24 * 3600.0  # seconds between clock and real time from which on it is worth a warning
+_JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
 
 class CronHandle:

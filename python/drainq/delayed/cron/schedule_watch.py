@@ -29,7 +29,7 @@ TIMER = Timer(most=16)
 It is not the timer that extends leases, because a user's functions run here, and 16 that hang must not cost a lease.
 """
 
-_OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings of the machine's clock, of one that was handed in
+_OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings: of the machine's clock, of another clock
 
 
 class Watched(Protocol):
@@ -90,7 +90,7 @@ class Watch:
         closing = self._all()
         deadline = None if timeout is None else time.monotonic() + timeout
         for schedule in closing:
-            schedule.close(0)  # none begins a check while another one is waited for
+            schedule.close(0)  # so that none begins a check while this waits for another
         ended = True
         for schedule in closing:
             ended &= schedule.close(None if deadline is None else max(0.0, deadline - time.monotonic()))

@@ -9,8 +9,8 @@ instance that checks it first makes the tick's message, and the others find the 
 2. Under one prefix there is one configuration: making the ticks of one hash deletes the future messages of other
    hashes. Messages that are due, in flight, or released stay.
 3. A check that fails (a generator that raises, a database that is away) is logged, and the schedule is checked again.
-4. Two configurations under one prefix at the same time delete each other's future messages. A tick that is due before
-   that is sent by both, and the log warns of it.
+4. Two configurations under one prefix at the same time delete each other's future messages. Both send a tick that is
+   due earlier, and the log warns of it.
 
 Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, catching up, and cron expressions.
 """
@@ -55,7 +55,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def _closed(service: CronService[Any], handle: CronHandle) -> None:
-    """Close what a cancelled coroutine installed."""
+    """Close the schedule that a cancelled coroutine installed."""
     handle.close()
 
 
@@ -111,7 +111,7 @@ class CronService(CronAdmin[T]):
         return self._install(config_hash, key_prefix, planned, update=False)
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
-        """Drop the messages of this configuration that no consumer was given yet. They may be planned again.
+        """Drop the undelivered messages of this configuration. They may be planned again.
 
         Returns:
             The number of dropped messages.
@@ -327,8 +327,8 @@ class CronService(CronAdmin[T]):
     def _start(self, schedule: Plan[T], look: Callable[[datetime], _Look[T]], *, retry: timedelta) -> CronHandle:
         config_hash, key_prefix = schedule.config_hash, schedule.key_prefix
         check_names(config_hash, key_prefix)
-        self._call(lambda: None)  # a closed queue says so here, and not in the log of a loop
-        update = True  # the first look refreshes what an earlier release planned and no consumer was given yet
+        self._call(lambda: None)  # raises here if the queue is closed, and not in a background check
+        update = True  # the first check refreshes undelivered ticks that an earlier release planned
         newest: datetime | None = None
         said = -_SAY_AGAIN
 

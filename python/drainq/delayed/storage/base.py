@@ -305,7 +305,7 @@ class Storage(ABC):
 
     def name_queue(self, kind: str, *, name: str, type_name: str) -> None:
         """Record the name and codec of ``kind``, unless they are recorded."""
-        if not any(row.kind == kind for row in self.queues()):  # a database that may only be read is not written to
+        if not any(row.kind == kind for row in self.queues()):  # a read-only database is not written to
             self._do("NAME_QUEUE", {"kind": kind, "name": name, "type": type_name})
 
     def queues(self) -> list[QueueRow]:

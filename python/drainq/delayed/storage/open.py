@@ -82,6 +82,6 @@ def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:
     with_retries(storage.connect, retry, storage.is_transient)
     if not migrate:
         return []
-    # A lock that is not to be had in a second is given up on, to let the others pass; so there are more tries.
+    # A try gives up a lock after a second, to let others pass, so there are more tries.
     patient = retry if retry.max_retries == 0 or retry.total_timeout is None else replace(retry, max_retries=None)
     return with_retries(storage.migrate, patient, storage.is_transient, warn=RareWarning())

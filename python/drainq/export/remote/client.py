@@ -1,6 +1,6 @@
 """RemoteClient: sends items to remote servers in batches, each of which is acknowledged.
 
-1. An acknowledged item is never sent again: a try that fails half way is repeated with the other items alone.
+1. An acknowledged item is never sent again: after a try that fails half way, only the other items are sent again.
 2. A batch that is sent again keeps its number, so a server that kept running does not handle it twice. Two servers may
    handle it if it moves to another server, because the first cannot be reached or was removed from the list.
 3. Items of one key (``routing="hash"``), or all items of one server, arrive in the order in which they were produced,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from drainq.delivery.options import SendingSettings
 
-PAUSE = 5.0  # seconds for which a peer that failed is passed over, where the rule lets it be
-TRIES = 2  # of a batch at one server, before another one gets it, where the rule lets it
+PAUSE = 5.0  # seconds for which routing skips a failed peer, if the rule allows that
+TRIES = 2  # tries of a batch at one server, before another one gets it, if the rule allows that
 BATCH_ITEMS = 1000
 
 Connect = Callable[[str], Connection]
@@ -91,7 +91,7 @@ class RemoteSink(Sink):
         self._lock = threading.Lock()
         self._sender = uuid.uuid4().hex
         self._numbers = itertools.count(1)
-        self._open: set[int] = set()  # numbers of batches that may be sent again
+        self._open: set[int] = set()  # sequence numbers of the batches that may be sent again
         self._over = False
         self._peers = {}
         if self._addresses:
@@ -158,8 +158,8 @@ class RemoteSink(Sink):
             places += parcel.places
             parcel.places = list(range(first, len(places)))
         texts = dict.fromkeys(f"{parcel.peer}: {parcel.failure or 'not sent'}" for parcel in failed)
-        # A server that other ones can stand in for, or that is overloaded, is waited for; one that will never take
-        # anything stops the worker.
+        # Wait for a server that is overloaded, or that others can replace. Stop the worker if the server will never
+        # take anything.
         kind = DeliveryStopped if kinds and all(kind is Failure.CANNOT_PASS for kind in kinds) else Unavailable
         rest = _Rest([items[place] for place in places], places, failed, self._open.discard)
         return kind("; ".join(texts), rest=rest, refusals=refused)
@@ -230,7 +230,7 @@ class RemoteSink(Sink):
     def _peer(self, address: str) -> Peer:
         with self._lock:
             peer = self._peers.get(address)
-        if peer is None:  # it was taken off the list in between, and its batch is sent to it for the last time
+        if peer is None:  # it was removed from the list meanwhile; its batch is sent to it for the last time
             peer = Peer(self._connect(address), window=self._window, timeout=self._timeout)
             with self._lock:
                 peer = self._peers.setdefault(address, peer)
@@ -274,9 +274,9 @@ class RemoteClient(SendingWorker[Item]):
         routing: which server gets an item: ``"hash"`` (by ``key``), ``"rolling"`` (in turn) or ``"first"`` (of the
             list that works). None: ``"hash"`` with a key, else ``"rolling"``.
         key: maps an item to its routing key, which msgspec must be able to encode.
-        window: batches under way to a server, at most.
+        window: the most batches under way to a server.
         timeout: seconds without an acknowledgement after which a stream is broken off and its batches are sent again.
-        batch_size: items of a batch at most; one of 4 MiB is full, too.
+        batch_size: the most items of a batch; a batch of 4 MiB is full, too.
         insecure: send without TLS also to other machines.
         headers: sent with each stream, such as a token; they are never logged.
         certificate: a PEM file, or its bytes, with the authorities to check a server's certificate by.

@@ -45,7 +45,7 @@ class PeerParcel:
         self.batch, self.places, self.peer = batch, places, peer
         self.ack: Ack | None = None
         self.failure: Exception | None = None
-        self.failures = 0  # tries at this peer in vain
+        self.failures = 0  # failed tries at this peer
 
     @property
     def settled(self) -> bool:

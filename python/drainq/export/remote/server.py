@@ -165,7 +165,7 @@ class RemoteServer:
         self._received = Received()
         self._lock = threading.Condition()
         self._own = None
-        self._contexts: dict[Any, bool] = {}  # stream -> whether it is at a batch
+        self._contexts: dict[Any, bool] = {}  # stream -> whether it handles a batch
         self._closing = self._closed = False
         self._counts = dict.fromkeys(("received", "handled", "failed", "refused", "repeated"), 0)
         self._server = None
@@ -264,7 +264,7 @@ class RemoteServer:
         try:
             ack = self._handle(batch)
         except BaseException:
-            self._count(received=-len(batch.items))  # they come again
+            self._count(received=-len(batch.items))  # the client sends them again
             self._received.drop(batch, entry)
             raise
         self._received.answer(entry, ack)
@@ -298,7 +298,7 @@ class RemoteServer:
             why = "the queue behind the server was shut down"
         else:
             raise _Closing("the queue behind this server is shut down")
-        return [(None, why)] * (len(items) - accepted)  # with several partitions it does not say which
+        return [(None, why)] * (len(items) - accepted)  # a queue with several partitions does not report which
 
     def _to_handler(self, items: list[Any]) -> list[tuple[int | None, str]]:
         assert self._own is not None

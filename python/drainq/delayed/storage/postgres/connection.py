@@ -55,7 +55,7 @@ class BoundedConnection(DirectConnection):
         try:
             return super().wait(_until(until + GRACE, gen), *arguments, **more)
         except TryTimedOut:
-            self.pgconn.finish()  # the answer may still come, and must not pass for that to the next question
+            self.pgconn.finish()  # a late answer must not be read as the answer to the next statement
             raise
 
 
@@ -101,7 +101,7 @@ class Opener:
         connection = self._open({**self.settings, **(more or {})})
         try:
             connection.opened_at = connection.used_at = time.monotonic()
-            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # what our BEGIN asks for
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # the level of drainq's BEGIN
             if self._options_refused:
                 connection.behind_a_pooler = True
             else:

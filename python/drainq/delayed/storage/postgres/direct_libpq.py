@@ -205,9 +205,9 @@ class DirectConnection(PostgresConnection):
 
     def _flush(self, until: float | None) -> None:
         """Send all pending data."""
-        while self.pgconn.flush():  # it is long, and the server does not keep up
+        while self.pgconn.flush():  # the data is long, and the server does not keep up
             if self._wait(until, to_send=True):
-                self.pgconn.consume_input()  # the server may be waiting for us to listen
+                self.pgconn.consume_input()  # the server may wait until its own data is read
 
     def _read(self, until: float | None) -> Any:
         """Read the answer to one statement to its end. Of several results, return the first error, if any."""

@@ -60,7 +60,7 @@ class Listener:
                         return
                     connection.execute(f"LISTEN {quote(self._channel)}", prepare=False)
                     self.listening.set()
-                    self._wake("")  # for what was offered before
+                    self._wake("")  # for messages offered before
                     while not self._stopped(connection.fileno(), None):
                         for news in {notice.payload for notice in connection.notifies(timeout=0)}:
                             self._wake(news)

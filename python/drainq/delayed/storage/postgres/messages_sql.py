@@ -49,7 +49,7 @@ _NEXT_ID = """pg_catalog.nextval((SELECT COALESCE(pg_catalog.pg_get_serial_seque
     JOIN pg_depend AS uses ON (uses.classid, uses.objid) = ('pg_attrdef'::regclass, def.oid)
     JOIN pg_class AS seq ON seq.oid = uses.refobjid AND seq.relkind = 'S'
     WHERE def.adrelid = pg_catalog.to_regclass({literal})))::regclass))"""
-"""The next id: of the sequence that the column owns, or else of the one that its default uses; it is found once."""
+"""The next id, from the column's own sequence, or else from that of its default. The sequence is found once."""
 
 _UNNEST = (
     """

@@ -14,8 +14,8 @@ first after an offer by another process.
 
 1. The mark is never later than the due time of any message that this process has offered since it was set.
 2. At most ``period`` seconds pass between two polls without the mark, as long as there are polls.
-3. A poll without messages proves an empty queue if it searched everything, or if the latest poll that did found no
-   message and no later poll found one.
+3. A poll without messages proves an empty queue if it searched everything. It also does if the latest full search found
+   no message, and no later poll found one.
 """
 
 from __future__ import annotations
@@ -107,6 +107,6 @@ class ScanFloor:
 
     def offered(self, due_at: int) -> None:
         """Note an offer by this process, so that the mark never hides its message."""
-        if due_at < self._mark:  # a racing poll that misses it is one that began before the offer ended
+        if due_at < self._mark:  # a racing poll that misses it began before the offer ended
             with self._lock:
                 self._mark = LOWEST if due_at <= LONG_AGO else min(self._mark, due_at)

@@ -16,7 +16,7 @@ from drainq.sql.url import DatabaseUrl
 
 LOCK_TIMEOUT_MS = 1000
 """Milliseconds to wait for a lock that others may hold for long. A statement that waits for a table's lock holds up
-every later one, so the wait is short, and made again after a pause."""
+every later one, so the wait is short, and repeated after a pause."""
 
 
 class PostgresStatements(Storage):
@@ -34,7 +34,7 @@ class PostgresStatements(Storage):
     ) -> None:
         self.most_calls = max_connections
         self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections, prepare=prepare)
-        # A connection apart: a schedule that waits for the lock of a frozen scheduler keeps no consumer waiting.
+        # A separate connection, so that a schedule that waits for a frozen scheduler's lock delays no consumer.
         self._schedules = PostgresPool(url, try_timeout=try_timeout, max_connections=1, prepare=prepare)
         self._names = TableNames(table)
         self._poll_period = poll_period

@@ -99,6 +99,6 @@ TAKE = {
 }
 """Take messages; by priority or not, with an acknowledgement or not.
 
-The one without priorities takes nothing, and says so, if the queue turns out to have some. An acknowledgement travels
-in the same round trip and commit; the two halves touch different rows, even if our lease on the first has run out.
+The variant without priorities takes nothing, and reports that, if the queue has priorities. An acknowledgement is part
+of the same round trip and commit. It touches other rows, even if the lease of its own has ended.
 """

@@ -12,8 +12,8 @@ WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C
     AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 FOR UPDATE
 """
-"""The messages of a key range, but for a part of it, that become due later and were never fetched. A range, because
-LIKE has wildcards and uses no index. What is due is not locked: consumers would step over it."""
+"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE has wildcards and
+uses no index. Due messages are not locked, because consumers would skip them."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
@@ -61,13 +61,13 @@ UPDATE {cron} SET "isFloor" = true
 WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
     AND "nominalAt" = (SELECT at FROM latest) AND NOT "isFloor"
 """
-"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
+"""Raise the floor to the latest delivered tick that is old and was recorded long ago."""
 
 LAST_TICK = """
 SELECT pg_catalog.max("nominalAt") FROM {cron}
 WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "nominalAt" <= %(until)s
 """
-"""The latest tick ever created that lies not after a time."""
+"""The latest tick ever created up to a time."""
 
 # --- schedules by name
 
@@ -94,7 +94,7 @@ SELECT
     (SELECT pg_catalog.max("nominalAt") FROM {cron}
      WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor")
 """
-"""The configuration that a prefix has, and the floor of one."""
+"""The present configuration of a prefix, and the floor of a given configuration."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
 """Delete the ledger entries of a prefix."""

@@ -7,8 +7,8 @@ SELECT "id", "pKey" FROM {table}
 WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
     AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 """
-"""The messages of a key range, but for a part of it, that become due later and were never fetched. A range, because
-LIKE has wildcards and ignores case."""
+"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE has wildcards and
+ignores case."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
@@ -46,7 +46,7 @@ WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "no
             WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
                 AND q."scheduledAt" = q."scheduledAtInitially"))))
 """
-"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
+"""Raise the floor to the latest delivered tick that is old and was recorded long ago."""
 
 DELETE_BELOW_FLOOR = """
 DELETE FROM {cron}
@@ -55,13 +55,13 @@ WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "no
     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
     AND COALESCE("recordedAt", :until - 1) < :until
 """
-"""Drop the ticks that the floor stands for and that were recorded long ago."""
+"""Drop the ticks below the floor that were recorded long ago."""
 
 LAST_TICK = """
 SELECT max("nominalAt") FROM {cron}
 WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" <= :until
 """
-"""The latest tick ever created that lies not after a time."""
+"""The latest tick ever created up to a time."""
 
 # --- schedules by name
 
@@ -88,7 +88,7 @@ SELECT
     (SELECT max("nominalAt") FROM {cron}
      WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
 """
-"""The configuration that a prefix has, and the floor of one."""
+"""The present configuration of a prefix, and the floor of a given configuration."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "keyPrefix" = :prefix'
 """Delete the ledger entries of a prefix."""
