@@ -43,7 +43,7 @@ def gives_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The URL of a PostgreSQL database; its tables are the test's own business (take names nobody else takes)."""
+    """Yield the URL of a PostgreSQL database; its tables are the test's own business (take names nobody else takes)."""
     try:
         import psycopg  # noqa: F401
     except ImportError:
@@ -58,12 +58,12 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that the test may stop, crash and start again."""
+    """Yield a PostgreSQL server that the test may stop, crash and start again."""
     with running_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Spark session in local mode, one for the whole run."""
+    """Yield a Spark session in local mode, one for the whole run."""
     yield from sessions(tmp_path_factory.mktemp("spark"))

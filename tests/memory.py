@@ -19,7 +19,7 @@ class Mallinfo(ctypes.Structure):
 
 
 def in_use() -> int:
-    """Bytes that the process has allocated and not given back, once the collector has run."""
+    """Return bytes that the process has allocated and not given back, once the collector has run."""
     gc.collect()
     told = ctypes.CDLL(None).mallinfo2
     told.restype = Mallinfo

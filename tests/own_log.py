@@ -12,7 +12,7 @@ __all__ = ["caplog"]
 
 @pytest.fixture
 def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What drainq logs: tasks that another test has left log when they are collected."""
+    """Yield what drainq logs: tasks that another test has left log when they are collected."""
     ours = logging.Filter("drainq")
     caplog.handler.addFilter(ours)
     yield caplog

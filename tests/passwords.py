@@ -48,7 +48,7 @@ SHAPES = [*URLS, *NOT_OURS, *MISTYPED]
 
 
 def everything_of(error: BaseException) -> str:
-    """What an exception shows, with all exceptions that it was raised from or while."""
+    """Return what an exception shows, with all exceptions that it was raised from or while."""
     seen: list[str] = []
     cause: BaseException | None = error
     while cause is not None:

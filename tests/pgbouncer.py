@@ -22,7 +22,7 @@ class PgbouncerMissing(Exception):
 
 
 def version() -> tuple[int, ...]:
-    """The installed version; ``max_prepared_statements`` came with (1, 21)."""
+    """Return the installed version; ``max_prepared_statements`` came with (1, 21)."""
     said = subprocess.run([_binary(), "--version"], capture_output=True, text=True, check=True).stdout
     return tuple(map(int, said.split()[1].split(".")[:2]))
 

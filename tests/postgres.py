@@ -66,7 +66,7 @@ def find_binaries() -> Path:
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
-    """The account that runs the server when we are root, else None."""
+    """Return the account that runs the server when we are root, else None."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -108,7 +108,7 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The URL of the database ``postgres`` on this server."""
+        """Return the URL of the database ``postgres`` on this server."""
         return f"postgresql://{_USER}@/postgres?host={quote(str(self._home), safe='')}"
 
     def start(self) -> None:
@@ -138,7 +138,7 @@ class PostgresServer:
         return self._home / "data"
 
     def _readable(self, binaries: Path) -> Path:
-        """The same binaries where the other account can read them: a virtual environment in /root it cannot."""
+        """Return the same binaries where the other account can read them: a virtual environment in /root it cannot."""
         if self._call([binaries / "initdb", "--version"]).returncode == 0:
             return binaries
         copied = self._home / "pginstall"
@@ -178,7 +178,7 @@ def without_postgres(reason: str) -> NoReturn:
 
 @contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """A server that runs as long as the block; without PostgreSQL the test is skipped."""
+    """Yield a server that runs as long as the block; without PostgreSQL the test is skipped."""
     try:
         server = PostgresServer()
     except PostgresMissing as missing:

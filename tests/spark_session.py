@@ -34,7 +34,7 @@ TRIES = 4
 
 
 def once_python_is_there(act: Callable[[], T]) -> T:
-    """What ``act`` returns or raises; called again if Spark has not waited for its own Python.
+    """Return what ``act`` returns or raises; called again if Spark has not waited for its own Python.
 
     PySpark gives the process of a stream's reader 10 seconds to start, which a busy machine may not do.
     """

@@ -75,7 +75,7 @@ def watched_unless_debugged(config: Any) -> Iterator[None]:
 
 
 def threads_of(process: int) -> list[Path]:
-    """The directories of the threads of a process, and of all processes below it, the watcher apart."""
+    """Return the directories of the threads of a process, and of all processes below it, the watcher apart."""
     found, processes = [], [process]
     for number in processes:
         for thread in Path(f"/proc/{number}/task").glob("*"):

@@ -330,7 +330,7 @@ def test_a_task_that_is_cancelled_in_any_step_ends_and_has_taken_nothing(name):
 
 
 def _fault(make, acts_at, cancelled_at, first):
-    """What is wrong after a task was woken and cancelled at these steps; None if nothing is."""
+    """Return what is wrong after a task was woken and cancelled at these steps; None if nothing is."""
     case, loop, accepted = make(), SteppedLoop(), []
     loop.set_default_executor(AtOnce())
     try:

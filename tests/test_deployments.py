@@ -113,7 +113,7 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, database, t
 
 
 def accepted_by(targets: Path) -> float:
-    """The items that all workers accepted, from the endpoint of each."""
+    """Return the items that all workers accepted, from the endpoint of each."""
     found = [file.read_text().partition("127.0.0.1:")[2].partition('"')[0] for file in targets.iterdir()]
     counted = [samples(f"http://127.0.0.1:{port}/metrics") for port in found]
     return sum(value for each in counted for (name, _), value in each.items() if name == "drainq_batch_accepted_total")

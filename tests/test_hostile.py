@@ -24,7 +24,7 @@ INHERITED = {"__doc__", "__module__", "__lt__", "__le__", "__gt__", "__ge__", "_
 
 
 def methods(kinds: tuple[type, ...]) -> set[str]:
-    """The calls of these classes that work on a queue: neither its construction, nor pickling."""
+    """Return the calls of these classes that work on a queue: neither its construction, nor pickling."""
     return {
         f"{kind.__name__}.{name}"
         for kind in kinds

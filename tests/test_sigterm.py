@@ -80,7 +80,7 @@ BUSY_LOOP = COROUTINES.replace("await asyncio.Event().wait()", "while True: awai
 
 @contextmanager
 def running(program: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The program, once it is ready."""
+    """Yield the program, once it is ready."""
     command = [sys.executable, "-c", BEGIN + program]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:

@@ -45,7 +45,7 @@ class Table(html.parser.HTMLParser):
 
 @pytest.fixture
 def statistics() -> Iterator[list[Any]]:
-    """One object of each class that a program meets."""
+    """Yield one object of each class that a program meets."""
     with ExitStack() as stack:
         queue: BatchQueue[Any] = stack.enter_context(BatchQueue(HOSTILE, BatchQueueConfig(threads=1, consumer=len)))
         assert queue.produce_many([1, "a"]) == 2 and queue.flush(20)

@@ -13,7 +13,7 @@ from drainq.timer import FOREVER, Repeat, Timer
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time that the timer reads, in a list."""
+    """Return the time that the timer reads, in a list."""
     now = [1000.0]
     monkeypatch.setattr(drainq.timer, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now

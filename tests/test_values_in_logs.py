@@ -58,7 +58,7 @@ class Says:
                 self.texts += traceback.format_exception(type(thing), thing, None)
 
     def url(self, database: str) -> str:
-        """A database with the table of the test: ids that must be integers, names shorter than 8 characters."""
+        """Return a database with the table of the test: ids that must be integers, names shorter than 8 characters."""
         url = f"sqlite:///{self.folder}/values.db" if database == "sqlite" else self.postgres
         with Database(url) as opened:
             opened.execute("DROP TABLE IF EXISTS values_in_logs")

@@ -136,7 +136,7 @@ def with_stats(method: str) -> Callable[..., Any]:
 
 
 def closed(make: Callable[..., Any], method: str | None = None) -> Callable[..., Any]:
-    """A worker or server that is made, perhaps called, and closed."""
+    """Return a worker or server that is made, perhaps called, and closed."""
 
     def call(**named: Any) -> Any:
         worker = make() if method else make(**named)

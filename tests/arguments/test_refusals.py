@@ -38,7 +38,7 @@ VALUES = {"key", "keys", "payload"}
 
 
 def shows(message: str, value: Any) -> bool:
-    """Whether a message shows a value, in Python's words or in Rust's."""
+    """Return whether a message shows a value, in Python's words or in Rust's."""
     if isinstance(value, float) and math.isnan(value):
         return "nan" in message.lower()
     if isinstance(value, str):
@@ -210,7 +210,7 @@ TIMES = {"timeout", "interval", "linger", "ttl", "older_than", "delay", "retry_f
 
 
 def public_calls() -> Iterator[tuple[str, set[str]]]:
-    """The name and the parameters of each public call, classes included."""
+    """Yield the name and the parameters of each public call, classes included."""
     for room in ("", ".delayed", ".workers", ".export", ".monitoring"):
         module = importlib.import_module(f"drainq{room}")
         for name in module.__all__:

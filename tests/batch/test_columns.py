@@ -15,7 +15,7 @@ def batch_of(*values):
 
 
 def held(make_queue, **settings):
-    """A queue whose handler holds a first item of one row until its gate opens."""
+    """Return a queue whose handler holds a first item of one row until its gate opens."""
     gate = Gate(is_open=False)
     queue = make_queue(len_of=len, buffer_size=10, **settings)
     queue.add_handler(pa.RecordBatch, gate)

@@ -39,7 +39,7 @@ class Parts:
 
 
 def handled_by(make):
-    """A queue with what `make` returns as the handler of a type."""
+    """Return a queue with what `make` returns as the handler of a type."""
 
     def opened(name, holder):
         queue = made(name)
@@ -56,12 +56,12 @@ def made(name, **settings):
 
 
 def setting(key, make=lambda holder: holder):
-    """A queue with what `make` returns as this setting."""
+    """Return a queue with what `make` returns as this setting."""
     return lambda name, holder: made(name, **{key: make(holder)})
 
 
 def of_loop(name, holder):
-    """A queue with an event loop that has the holder."""
+    """Return a queue with an event loop that has the holder."""
     loop = asyncio.new_event_loop()
     loop.holder = holder
     loop.close()
@@ -69,14 +69,14 @@ def of_loop(name, holder):
 
 
 def named(name, holder):
-    """A queue one of whose types has the holder as its name."""
+    """Return a queue one of whose types has the holder as its name."""
     queue = made(name, dispatch_key=lambda item: item[0], consumer=len)
     assert queue.produce([holder]) and queue.flush(PATIENCE)
     return queue
 
 
 def of_class(name, holder):
-    """A queue one of whose types is a class that has the holder."""
+    """Return a queue one of whose types is a class that has the holder."""
     queue = made(name, consumer=len)
     held = type("Held", (), {"holder": holder})
     assert queue.produce(held()) and queue.flush(PATIENCE)
@@ -84,14 +84,14 @@ def of_class(name, holder):
 
 
 def counted(name, holder):
-    """A queue with a type whose name holds the counters of the queue."""
+    """Return a queue with a type whose name holds the counters of the queue."""
     queue = named(name, holder)
     holder.stats = queue.stats()
     return queue
 
 
 def awaited(name, holder):
-    """A queue that an item waits for, which a coroutine of the holder offers."""
+    """Return a queue that an item waits for, which a coroutine of the holder offers."""
     queue = made(name, consumer=holder)
     holder.attempt = queue._attempt("item")
     return queue

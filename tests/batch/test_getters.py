@@ -83,7 +83,7 @@ GETTERS = [
 
 
 def outcomes(dispatch_key, items, produce):
-    """What became of each item, and how many each type got."""
+    """Return what became of each item, and how many each type got."""
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.fixed(3), dispatch_key=dispatch_key, consumer=len
     )

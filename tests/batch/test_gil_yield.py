@@ -42,7 +42,7 @@ def pass_time(seconds: float) -> None:
 
 
 def is_yielded(queue: BatchQueue, handled: list[Any], produce: Callable[[], object], times: int) -> bool:
-    """Whether one of `times` produce calls lets the handler run."""
+    """Return whether one of `times` produce calls lets the handler run."""
     for _ in range(TRIES):
         assert queue.flush(PATIENCE)
         handled.clear()

@@ -22,7 +22,7 @@ if hasattr(signal, "setitimer"):
 
 
 def runs(code):
-    """What a new interpreter prints that runs `code`; a hang fails here."""
+    """Return what a new interpreter prints that runs `code`; a hang fails here."""
     answer = subprocess.run([sys.executable, "-c", ENDS + code], capture_output=True, text=True, timeout=LIMIT)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout.split()

@@ -21,7 +21,7 @@ class Raises(logging.Filter):
 
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A log that raises, and what was told elsewhere because of it."""
+    """Yield a log that raises, and what was told elsewhere because of it."""
     seen: list[str] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda info: seen.append(str(info.exc_value)))
     logger, raises = logging.getLogger("drainq"), Raises()

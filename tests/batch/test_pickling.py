@@ -86,7 +86,7 @@ def or_none(*values: Any) -> Any:
 
 @st.composite
 def configs(draw: Callable[[Any], Any]) -> BatchQueueConfig:
-    """Any configuration: on threads of its own, with a linger, or on a shared scheduler."""
+    """Return any configuration: on threads of its own, with a linger, or on a shared scheduler."""
     own = {"threads": THREADS, "linger": st.floats(0, 1e6)}
     shared = {"shared_scheduler": st.tuples(NAMES, THREADS)}
     least, more = sorted((draw(SECONDS), draw(SECONDS)))
@@ -103,7 +103,7 @@ def configs(draw: Callable[[Any], Any]) -> BatchQueueConfig:
 
 
 def copies(value: Any) -> Iterator[Any]:
-    """What arrives, by each way there is."""
+    """Yield what arrives, by each way there is."""
     yield copy.copy(value)
     yield copy.deepcopy(value)
     for protocol in PROTOCOLS:
@@ -115,7 +115,7 @@ def copies(value: Any) -> Iterator[Any]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two settings are equal; selectors and balancers, which compare by identity, by what they say."""
+    """Return whether two settings are equal; selectors and balancers, which compare by identity, by what they say."""
     by_identity = (PartitionSelector, DrainBalancer, operator.itemgetter)
     return type(one) is type(other) and (repr(one) == repr(other) if isinstance(one, by_identity) else one == other)
 
@@ -173,7 +173,7 @@ def test_a_configuration_arrives_in_a_process_that_has_not_imported_drainq():
 
 @contextlib.contextmanager
 def all_that_stays(make_queue: Callable[..., Any], database: Path) -> Iterator[dict[str, tuple[Any, str]]]:
-    """What cannot be sent, with a word of what to send instead."""
+    """Yield what cannot be sent, with a word of what to send instead."""
     queue = make_queue()
     many: MultiQueue[int] = MultiQueue()
     sub = many.add_sub_queue("key")

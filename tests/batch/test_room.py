@@ -14,7 +14,7 @@ from tests.patience import eventually
 
 
 def full_queue(make_queue, **settings):
-    """A queue of two places, both taken, whose handler holds a third item."""
+    """Return a queue of two places, both taken, whose handler holds a third item."""
     gate = Gate(is_open=False)
     queue = make_queue(buffer_size=2, **settings)
     queue.add_handler(int, gate)

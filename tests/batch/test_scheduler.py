@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("clean_manager")
 
 @pytest.fixture
 def pool(request):
-    """A scheduler's name that no other test has: threads of one may still be ending."""
+    """Return a scheduler's name that no other test has: threads of one may still be ending."""
     return f"io-{request.node.name}"
 
 

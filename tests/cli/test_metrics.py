@@ -87,7 +87,7 @@ def test_ctrl_c_while_spark_is_at_work_is_exit_code_130_and_one_sentence(metrics
 
 
 def requests(tmp_path: Path) -> int:
-    """What is in the tables by now."""
+    """Return what is in the tables by now."""
     database = tmp_path / "out" / "metrics.db"
     if not database.exists():
         return 0

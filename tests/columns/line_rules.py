@@ -83,7 +83,7 @@ def parse(line: bytes) -> Record | str:
 
 @functools.lru_cache(maxsize=100_000)
 def second_of(stamp: bytes) -> int | None:
-    """Epoch seconds of ``17/May/2015:10:05:03 +0000``; None: no such time. A leap second is the one before."""
+    """Return epoch seconds of ``17/May/2015:10:05:03 +0000``; None: no such time. A leap second is the one before."""
     found = _STAMP.fullmatch(stamp)
     if not found:
         return None
@@ -100,7 +100,7 @@ def second_of(stamp: bytes) -> int | None:
 
 
 def endpoint_of(request: bytes) -> bytes:
-    """The path of a request line, without query; ``-`` if it is no request.
+    """Return the path of a request line, without query; ``-`` if it is no request.
 
     Example:
         >>> endpoint_of(b"GET http://example.com/a/b?c=d HTTP/1.1")
@@ -120,7 +120,7 @@ def endpoint_of(request: bytes) -> bytes:
 
 
 def _why_not(line: bytes) -> str:
-    """The first thing that is wrong, in words."""
+    """Return the first thing that is wrong, in words."""
     if not line:
         return "empty line"
     if not line.strip():

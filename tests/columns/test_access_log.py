@@ -20,7 +20,7 @@ NAMES = ["client", "second", "endpoint", "status", "size", "referrer", "agent", 
 
 
 def by_the_rules(batch: list[bytes]) -> tuple[list[tuple], list[tuple[int, bytes, str]]]:
-    """What the rules say, line by line."""
+    """Return what the rules say, line by line."""
     records, bad = [], []
     for place, line in enumerate(batch):
         line = line.removesuffix(b"\r")
@@ -61,7 +61,7 @@ PIECES = [
 
 
 def mutated(line: bytes, dice: random.Random) -> bytes:
-    """The line with up to three pieces put in, taken out or put in the place of others."""
+    """Return the line with up to three pieces put in, taken out or put in the place of others."""
     for _ in range(dice.randrange(4)):
         begin = dice.randrange(len(line) + 1)
         end = min(len(line), begin + dice.choice((0, 0, 1, 1, 2, 10, 40)))

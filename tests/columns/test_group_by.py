@@ -46,7 +46,7 @@ NUMBER_TYPES = [
 
 
 def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of the type, with ints as days or units of time."""
+    """Return an array of the type, with ints as days or units of time."""
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(*encoded(values, kind))
     if pa.types.is_integer(kind) or not all(isinstance(value, int | None) for value in values):
@@ -61,7 +61,7 @@ def encoded(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, pa.Arra
 
 
 def batches_of(rows: list[tuple], word: pa.DataType, small: pa.DataType, cuts: list[int]) -> list[pa.RecordBatch]:
-    """The rows in batches: slices of one batch with a row more at each end."""
+    """Return the rows in batches: slices of one batch with a row more at each end."""
     padded = [("pad", 1, 99, 99.0), *rows, (None, None, None, None)]
     words, smalls, ints, floats = zip(*padded)
     words = [text.encode() if text is not None and word == pa.binary() else text for text in words]

@@ -26,7 +26,7 @@ def url(request, tmp_path):
 
 @pytest.fixture
 def at(url, request):
-    """A stage in tables of the test's own."""
+    """Return a stage in tables of the test's own."""
     return At(url, f"t{abs(hash(request.node.name)) % 10**8}")
 
 

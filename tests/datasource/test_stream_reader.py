@@ -37,7 +37,7 @@ class Process:
         self.reader = DrainqDataSource(options).streamReader(SCHEMA)
 
     def keys(self, start, end):
-        """What the batch in between has."""
+        """Return what the batch in between has."""
         parts = self.reader.partitions({"number": start}, {"number": end})
         found = [batch for part in parts for batch in self.reader.read(part)]
         return [key for batch in found for key in batch.column("key").to_pylist()]

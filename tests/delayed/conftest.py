@@ -63,7 +63,7 @@ class World:
 
     @property
     def now(self) -> float:
-        """The clock's time."""
+        """Return the clock's time."""
         return self.clock.now()
 
     def close(self) -> None:
@@ -74,31 +74,31 @@ class World:
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
-    """A world on each back end in turn."""
+    """Yield a world on each back end in turn."""
     yield from make_world(request.param, request, tmp_path)
 
 
 @pytest.fixture
 def database(world: World) -> World:
-    """The same, for a test that looks into the database itself."""
+    """Return the same, for a test that looks into the database itself."""
     return world
 
 
 @pytest.fixture
 def sqlite(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
-    """A world in an SQLite file."""
+    """Yield a world in an SQLite file."""
     yield from make_world("sqlite", request, tmp_path)
 
 
 @pytest.fixture
 def postgres(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
-    """A world on PostgreSQL."""
+    """Yield a world on PostgreSQL."""
     yield from make_world(request.param, request, tmp_path)
 
 
 @pytest.fixture
 def queue(world: World) -> DelayedQueue[Any]:
-    """A queue on each back end in turn."""
+    """Return a queue on each back end in turn."""
     return world.open()
 
 

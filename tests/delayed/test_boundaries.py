@@ -44,7 +44,7 @@ def die(queue, world, *keys):
 
 @pytest.fixture
 def two(world):
-    """Two queues of one table that give up at once."""
+    """Return two queues of one table that give up at once."""
     return world.open("one", max_attempts=1), world.open("other", max_attempts=1)
 
 

@@ -254,7 +254,7 @@ class Prefetching(Shaky):
 
 
 def prefetching(**options):
-    """A bench whose consumer has had enough quick calls to take four messages at once."""
+    """Return a bench whose consumer has had enough quick calls to take four messages at once."""
     bench = Bench(**options)
     bench.storage.__class__ = Prefetching
     bench.most = 1

@@ -32,14 +32,14 @@ OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """One server for the tests of this file."""
+    """Yield one server for the tests of this file."""
     with running_server() as server:
         yield server
 
 
 @pytest.fixture
 def own_postgres(server: PostgresServer) -> Iterator[PostgresServer]:
-    """The same server, up and empty and with its own settings for each test."""
+    """Yield the same server, up and empty and with its own settings for each test."""
     yield server
     if not (server._data / "postmaster.pid").exists():
         server.start()
@@ -109,7 +109,7 @@ def warm(queue: DelayedQueue, connections: int = 10) -> None:
 
 
 def tries_of(queue: DelayedQueue, call) -> int:
-    """How many statements the storage tried for one call of the queue."""
+    """Return how many statements the storage tried for one call of the queue."""
     pool, tries = queue._session.storage._pool, []
     run = pool.run
 

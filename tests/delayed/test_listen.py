@@ -77,12 +77,12 @@ def test_a_file_takes_the_option_and_its_consumers_in_other_processes_poll(tmp_p
 
 
 def quiet(world, **options):
-    """A queue on which everybody who waits does so for an hour."""
+    """Return a queue on which everybody who waits does so for an hour."""
     return world.open(clock=None, time=TimeConfig(poll_period=3600), **options)
 
 
 def asked(queue, monkeypatch):
-    """The statements that the queue sends, as they are sent."""
+    """Return the statements that the queue sends, as they are sent."""
     pool, sent = queue._session.storage._pool, []
     for name in ("ask", "run"):
         send = getattr(pool, name)

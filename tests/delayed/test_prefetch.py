@@ -30,7 +30,7 @@ def offered(queue, count, *, at=0.0):
 
 
 def statements(queue, monkeypatch):
-    """The limits of the statements that took messages, as they come."""
+    """Return the limits of the statements that took messages, as they come."""
     limits, acquire = [], queue._session.storage.acquire
 
     def noted(kind, limit, *arguments, **more):

@@ -84,7 +84,7 @@ def test_the_greatest_priorities_are_stored(queue, world, priority):
 
 
 def indexes(world):
-    """The names of the indexes on a world's table."""
+    """Return the names of the indexes on a world's table."""
     if world.backend == "sqlite":
         with sqlite3.connect(world.url.removeprefix("sqlite:///")) as connection:
             found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()

@@ -31,7 +31,7 @@ QUICK = RetryConfig(Backoff(0.02, 0.1, jitter=0))
 
 @pytest.fixture(params=["options refused", "options ignored"])
 def bouncer(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[str]:
-    """The URL of a pgbouncer in transaction mode; startup options it refuses, as by default, or swallows."""
+    """Yield the URL of a pgbouncer in transaction mode; startup options it refuses, as by default, or swallows."""
     more = {"ignore_startup_parameters": "options,extra_float_digits"} if request.param == "options ignored" else {}
     try:
         with pgbouncer(postgres_url, **more) as url:
@@ -41,7 +41,7 @@ def bouncer(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[str]:
 
 
 def settings_of_the_next(bouncer: str) -> list[dict[str, str]]:
-    """What other applications find on the server connections of the pooler, all of them."""
+    """Return what other applications find on the server connections of the pooler, all of them."""
     with psycopg.connect(bouncer) as one, psycopg.connect(bouncer) as two:  # each inside a transaction: both are held
         found = []
         for connection in (one, two):

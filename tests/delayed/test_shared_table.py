@@ -19,7 +19,7 @@ ACQUIRE = 'UPDATE "{t}" SET "lockUuid" = ?, "scheduledAt" = ? WHERE "pKey" = ? A
 
 @pytest.fixture(params=["drainq", "the library"])
 def shared(request, database):
-    """A queue on a table made by either side, and the other program's connection to it."""
+    """Yield a queue on a table made by either side, and the other program's connection to it."""
     if database.backend == "sqlite":
         connection = sqlite3.connect(database.url.removeprefix("sqlite:///"), isolation_level=None)
         script, mark = SOURCES_SQLITE, "?"

@@ -231,7 +231,7 @@ class Comparison(RuleBasedStateMachine):
 
 
 def describe(envelope):
-    """What an envelope shows."""
+    """Return what an envelope shows."""
     return (
         envelope.payload,
         envelope.message_id,

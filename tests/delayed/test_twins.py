@@ -87,7 +87,7 @@ def tick_at():
 
 @pytest.fixture
 def queue():
-    """A queue in memory with a message, one that is leased, a dead letter, and a schedule."""
+    """Yield a queue in memory with a message, one that is leased, a dead letter, and a schedule."""
     import datetime
 
     from drainq.delayed import CronDailySchedule

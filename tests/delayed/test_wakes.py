@@ -21,7 +21,7 @@ def clock():
 
 @pytest.fixture
 def queue(clock):
-    """A queue with a due message, ``a``, a dead letter, ``d``, and a poll period of 3 seconds."""
+    """Yield a queue with a due message, ``a``, a dead letter, ``d``, and a poll period of 3 seconds."""
     queue = DelayedQueue(
         MemoryStorage(), QueueSettings.of("mail", clock=clock, time=TimeConfig(poll_period=3.0), max_attempts=1)
     )

@@ -76,7 +76,7 @@ class Library:
             return "updated"
 
     def poll(self, lease: int = 30_000) -> tuple[str, str, str] | None:
-        """Key, payload and lock of a message that is due."""
+        """Return key, payload and lock of a message that is due."""
         lock, skip = str(uuid.uuid4()), " FOR UPDATE SKIP LOCKED" if self.on_postgres else ""
         with self._transaction():
             select = (
@@ -90,7 +90,7 @@ class Library:
         return row[0], bytes(row[2]).decode(), lock
 
     def poll_many(self, limit: int, lease: int = 30_000) -> tuple[list[str], str]:
-        """Keys and lock of messages that are due."""
+        """Return keys and lock of messages that are due."""
         lock, skip = str(uuid.uuid4()), " FOR UPDATE SKIP LOCKED" if self.on_postgres else ""
         take = (
             'UPDATE "{t}" SET "lockUuid" = ?, "scheduledAt" = ? WHERE "id" IN (SELECT "id" FROM "{t}" WHERE "pKind" = ?'
@@ -138,7 +138,7 @@ class Library:
 
 @pytest.fixture(params=["we", "the library"])
 def both(request, database):
-    """A queue of ours and the library, on a table that one of the two made and both have migrated."""
+    """Yield a queue of ours and the library, on a table that one of the two made and both have migrated."""
     library = Library(database)
     if request.param == "the library":
         library.migrate()

@@ -13,7 +13,7 @@ ENTRIES = [(5, "a"), (7, "b"), (11, "c")]
 
 
 def agree(worker):
-    """The books of a worker; each item is in one place."""
+    """Return the books of a worker; each item is in one place."""
     stats = worker.stats()
     assert stats.accepted == stats.sent + stats.refused + stats.dead_lettered + stats.lost + stats.pending
     assert min(stats.sent, stats.refused, stats.dead_lettered, stats.lost, stats.pending) >= 0
@@ -95,7 +95,7 @@ class Letters:
 
 
 def amounts(entries):
-    """How many items entries stand for."""
+    """Return how many items entries stand for."""
     return sum(count for count, _ in entries)
 
 

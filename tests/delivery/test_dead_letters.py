@@ -38,7 +38,7 @@ class Desk:
         return {outcome.value: count for outcome in Outcome if (count := self.books.count(outcome))}
 
     def kept(self):
-        """The items that wait, message by message, with the tries and the error that are noted beside them."""
+        """Return the items that wait, message by message, with the tries and the error that are noted beside them."""
         found = [self.delayed.read(row.key).payload for row in self.delayed.peek(10)]
         return [([unpack(item) for item in each["items"]], each["tries"], each["error"]) for each in found]
 

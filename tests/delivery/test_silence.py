@@ -206,7 +206,7 @@ class Kafka(Otlp):
 
 
 def faults(counterpart, moment):
-    """What is wrong with a worker whose other side falls silent at a moment; empty if nothing is."""
+    """Return what is wrong with a worker whose other side falls silent at a moment; empty if nothing is."""
     wrong = []
     with Proxy(counterpart.address) as proxy, DelayedQueue.open("memory:", "kept") as delayed:
         counterpart.proxy = proxy

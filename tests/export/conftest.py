@@ -21,7 +21,7 @@ def server(gathered):
 
 @pytest.fixture
 def three():
-    """Three servers, each with its handler."""
+    """Yield three servers, each with its handler."""
     pytest.importorskip("grpc")
     from drainq.export import RemoteServer
 

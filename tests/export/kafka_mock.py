@@ -85,12 +85,12 @@ class MockCluster:
         self._library.rd_kafka_mock_broker_set_rtt(self._cluster, 1, milliseconds)
 
     def messages(self, topic: str, count: int) -> list[Any]:
-        """What the topic holds; waits until it is that many."""
+        """Return what the topic holds; waits until it is that many."""
         return consumed(self.address, topic, count)
 
 
 def consumed(address: str, topic: str, count: int, patience: float = 60.0) -> list[Any]:
-    """All messages of a topic, read without a group from every partition until ``count`` are there."""
+    """Return all messages of a topic, read without a group from every partition until ``count`` are there."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": "test", "enable.auto.commit": False, "log_level": 0})

@@ -75,11 +75,11 @@ class OtlpServer(MetricsServiceServicer):
             assert self.called.wait_for(lambda: len(self.calls) >= count, 60)
 
     def points(self) -> list[tuple[str, Any, Any]]:
-        """What was accepted: for each data point the metric's name, the field with its data, and the point."""
+        """Return what was accepted: for each data point the metric's name, the field with its data, and the point."""
         return [point for request in self.requests for point in points_of(request)]
 
     def values(self) -> list[float]:
-        """The numbers among the accepted points."""
+        """Return the numbers among the accepted points."""
         return [getattr(point, point.WhichOneof("value")) for _, _, point in self.points()]
 
 
@@ -107,7 +107,7 @@ def partial(rejected: int, message: str) -> Answer:
 
 
 def fails(code: str, *, retry_after: float | None = None) -> Answer:
-    """An error of the call; with ``RetryInfo`` if there is a delay in seconds."""
+    """Return an error of the call; with ``RetryInfo`` if there is a delay in seconds."""
 
     def answer(request: Any, context: grpc.ServicerContext) -> Any:
         status = getattr(grpc.StatusCode, code)

@@ -59,7 +59,7 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
 
 @pytest.fixture
 def postgres_database(postgres_url: str) -> Iterator[str]:
-    """The URL of a new, empty PostgreSQL database."""
+    """Yield the URL of a new, empty PostgreSQL database."""
     import psycopg
 
     name = f"metrics_{uuid.uuid4().hex}"

@@ -22,7 +22,7 @@ PATH, OUT, ENGINE, SIDE, ROUND = sys.argv[1:]
 
 
 def dying(method):
-    """The method, after whose n-th call the process is killed."""
+    """Return the method, after whose n-th call the process is killed."""
     calls = itertools.count(1)
 
     def call(self, rows):

@@ -48,12 +48,12 @@ class Following:
         self.now += seconds
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Rows of the database."""
+        """Return rows of the database."""
         with Database(self.url) as database:
             return database.execute(query)
 
     def requests(self) -> int:
-        """All requests in the tables."""
+        """Return all requests in the tables."""
         (by_minute,), (by_endpoint,) = (
             self.ask(f"SELECT COALESCE(SUM(requests), 0) FROM {t}")[0] for t in ("service_minute", "endpoint_minute")
         )

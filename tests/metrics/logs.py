@@ -75,7 +75,7 @@ TABLES = (
 
 
 def contents(url: DatabaseUrl | str, *, sources: bool = True, raw: bool = False) -> dict[str, list[tuple]]:
-    """Everything in the database, without the time at which it came there.
+    """Return everything in the database, without the time at which it came there.
 
     Sketches are equal if they count the same, unless ``raw``: the last bits of their sums depend on the order of loads.
     """

@@ -68,7 +68,7 @@ def server(tmp_path):
 
 
 def expected(server: Server, tmp_path: Path) -> dict:
-    """The tables after the command has loaded everything that the server wrote, as one log."""
+    """Return the tables after the command has loaded everything that the server wrote, as one log."""
     run([write(tmp_path / "oracle.log", server.written)], out=tmp_path / "oracle", engine="local")
     return contents(f"sqlite:///{tmp_path}/oracle/metrics.db", sources=False)
 

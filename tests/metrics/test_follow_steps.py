@@ -38,7 +38,7 @@ def memory(database, logs):
 
 
 def aged(path, text, age):
-    """A file that was written to ``age`` seconds before NOW."""
+    """Return a file that was written to ``age`` seconds before NOW."""
     path.write_text(text)
     os.utime(path, (NOW - age, NOW - age))
     return path
@@ -163,7 +163,7 @@ def test_the_beginning_of_a_file_is_one_that_was_loaded_and_ends_a_line(database
 
 @pytest.fixture
 def tail(logs, memory):
-    """The tail of ``a.log``, which has a rotated file ``a.log.1`` open since NOW; both have one line."""
+    """Yield the tail of ``a.log``, which has a rotated file ``a.log.1`` open since NOW; both have one line."""
     old = aged(logs / "a.log", "1\n", 60)
     said = []
     tail = Tail(str(old), memory, lambda file: (0, 0, 0, 0), 10.0, said.append)

@@ -37,7 +37,7 @@ def job(tmp_path):
 
 @pytest.fixture
 def on_spark(spark, job):
-    """The same on the shared Spark."""
+    """Return the same on the shared Spark."""
     return lambda *logs, **more: job(*logs, engine="spark", context=spark.sparkContext, **more)
 
 
@@ -50,7 +50,7 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture(scope="module")
 def loaded(real_log, tmp_path_factory):
-    """The real log in SQLite, read in many small blocks: (outcome, url)."""
+    """Return the real log in SQLite, read in many small blocks: (outcome, url)."""
     out = tmp_path_factory.mktemp("real")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", 300_000)

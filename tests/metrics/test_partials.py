@@ -21,7 +21,7 @@ PATHS = ["/a", "/b", "/\u00e4", "/a/b"]
 
 
 def records(count: int, seed: int) -> pa.RecordBatch:
-    """Parsed lines."""
+    """Return parsed lines."""
     dice = random.Random(seed)
     return pa.record_batch(
         {
@@ -38,7 +38,7 @@ def records(count: int, seed: int) -> pa.RecordBatch:
 
 
 def add_up(metric, batches, directory, *, most_groups=1000):
-    """The files of one task for each batch."""
+    """Return the files of one task for each batch."""
     found = []
     for number, batch in enumerate(batches):
         handler = AddUp(metric, SpoolFile(metric.table, directory / f"{number}"), most_groups=most_groups)

@@ -19,13 +19,13 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def scrape(url: str, accept: str = "*/*") -> tuple[str, str]:
-    """The content type and the text."""
+    """Return the content type and the text."""
     with urlopen(Request(url, headers={"Accept": accept}), timeout=PATIENCE) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 
 def samples(url: str, accept: str = "*/*") -> Samples:
-    """The samples by name and labels; each is there once."""
+    """Return the samples by name and labels; each is there once."""
     content_type, text = scrape(url, accept)
     is_open = content_type.startswith("application/openmetrics-text")
     parse = openmetrics_parser.text_string_to_metric_families if is_open else text_string_to_metric_families
@@ -39,7 +39,7 @@ def samples(url: str, accept: str = "*/*") -> Samples:
 
 
 def sample(found: Samples, name: str, **labels: str) -> float:
-    """The value of one sample."""
+    """Return the value of one sample."""
     return found[name, frozenset(labels.items())]
 
 
@@ -54,7 +54,7 @@ def exchange(port: int, request: bytes) -> bytes:
 
 
 def own_sockets() -> Iterator[socket.socket]:
-    """The sockets of this process, the endpoint's among them; each is open until the next one."""
+    """Yield the sockets of this process, the endpoint's among them; each is open until the next one."""
     for number in map(int, os.listdir("/proc/self/fd")):
         try:
             copy = os.dup(number)

@@ -20,7 +20,7 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 def asked(server, request: str) -> tuple[str, dict[str, str], bytes]:
-    """The status, the headers and the body."""
+    """Return the status, the headers and the body."""
     head, _, body = exchange(server.port, f"{request} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines)

@@ -27,7 +27,7 @@ needs_proc = pytest.mark.skipif(not TASKS.exists(), reason="looks at /proc")
 
 @pytest.fixture
 def thread() -> Iterator[tuple[MetricsServer, Path]]:
-    """An endpoint, and where the kernel tells of its thread."""
+    """Yield an endpoint, and where the kernel tells of its thread."""
     before = set(TASKS.iterdir())
     with MetricsServer(port=0) as server:
         assert scrape(server.url)[1].startswith("# HELP")
@@ -36,14 +36,14 @@ def thread() -> Iterator[tuple[MetricsServer, Path]]:
 
 
 def name_of(task: Path) -> str:
-    """The name of a thread; none if it has ended meanwhile, as one may that ends a queue of another test."""
+    """Return the name of a thread; none if it has ended meanwhile, as one may that ends a queue of another test."""
     with contextlib.suppress(OSError):
         return (task / "comm").read_text()
     return ""
 
 
 def connections_to(address: tuple[str, int]) -> int:
-    """How many of this process's sockets are connected to a client's address."""
+    """Return how many of this process's sockets are connected to a client's address."""
     found = 0
     for other in own_sockets():
         with contextlib.suppress(OSError):

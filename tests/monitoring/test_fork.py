@@ -40,7 +40,7 @@ def test_a_child_does_not_listen_and_can_have_an_endpoint_of_its_own(server):
 
 
 def listens(port: int) -> bool:
-    """Whether one of this process's file descriptors listens at the port."""
+    """Return whether one of this process's file descriptors listens at the port."""
     for other in own_sockets():
         with contextlib.suppress(OSError):
             if other.getsockname()[1:2] == (port,) and other.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
@@ -64,7 +64,7 @@ def test_a_child_closes_its_copy_of_the_socket_although_nothing_holds_the_object
 
 @contextlib.contextmanager
 def living_child() -> Iterator[None]:
-    """A forked child, with copies of all descriptors, that lives to the end of the block."""
+    """Yield a forked child, with copies of all descriptors, that lives to the end of the block."""
     ready, end = os.pipe()
     go_on, let_go = os.pipe()
     child = os.fork()

@@ -63,7 +63,7 @@ def test_the_dashboard_asks_for_names_that_exist():
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory):
-    """A Prometheus that scrapes an endpoint of ours; the base URL of its API."""
+    """Yield a Prometheus that scrapes an endpoint of ours; the base URL of its API."""
     binary = shutil.which("prometheus")
     if binary is None:
         pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
@@ -107,7 +107,7 @@ def ask(base: str, expression: str) -> list:
 
 
 def answer_of(base: str, expression: str) -> list:
-    """The answer, waited for: a scrape takes its time."""
+    """Return the answer, waited for: a scrape takes its time."""
     deadline = time.monotonic() + PATIENCE
     while not (answer := ask(base, expression)) and time.monotonic() < deadline:
         threading.Event().wait(0.1)

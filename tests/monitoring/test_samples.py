@@ -14,7 +14,7 @@ from tests.patience import Call, eventually
 
 
 def of(name: str) -> dict[tuple[str, ...], float]:
-    """The samples of the queue: the family and the other labels, without ``drainq_``."""
+    """Return the samples of the queue: the family and the other labels, without ``drainq_``."""
     found: dict[tuple[str, ...], float] = {}
     for family, labels, value in read_samples():
         if labels[:1] == [name]:
@@ -25,7 +25,7 @@ def of(name: str) -> dict[tuple[str, ...], float]:
 
 
 def blocked(calls: list[Callable[[], object]], waiting: Callable[[], int]) -> list[Call]:
-    """Threads in these calls; all of them wait."""
+    """Return threads in these calls; all of them wait."""
     threads = [Call(call) for call in calls]
     eventually(lambda: waiting() == len(threads))
     return threads

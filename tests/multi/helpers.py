@@ -29,17 +29,17 @@ def in_thread(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
 
 
 def blocked_getters(queue: MultiQueue, count: int) -> Callable[[], bool]:
-    """Whether ``count`` getters wait."""
+    """Return whether ``count`` getters wait."""
     return lambda: queue.stats().blocked_getters == count
 
 
 def blocked_putters(queue: MultiQueue, count: int) -> Callable[[], bool]:
-    """Whether ``count`` putters wait."""
+    """Return whether ``count`` putters wait."""
     return lambda: queue.stats().blocked_putters == count
 
 
 def drain(queue: MultiQueue) -> list:
-    """Everything that can be got now, one by one."""
+    """Return everything that can be got now, one by one."""
     return [queue.get_nowait() for _ in range(queue.qsize())]
 
 

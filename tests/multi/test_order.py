@@ -10,7 +10,7 @@ from .helpers import drain
 
 
 def filled(selection="priority", **subs):
-    """A queue with a sub-queue for each name: (priority, weight, items)."""
+    """Return a queue with a sub-queue for each name: (priority, weight, items)."""
     queue = MultiQueue(selection)
     for name, (priority, weight, count) in subs.items():
         sub = queue.add_sub_queue(name, priority, weight=weight)

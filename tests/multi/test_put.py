@@ -12,7 +12,7 @@ from .helpers import PATIENCE, blocked_putters, eventually, in_thread, totals_ad
 
 @pytest.fixture
 def full(queue):
-    """A sub-queue of two, both taken."""
+    """Return a sub-queue of two, both taken."""
     sub = queue.add_sub_queue("a", capacity=2)
     sub.put_many([0, 1])
     return sub

@@ -25,7 +25,7 @@ def task_of(loop, queue):
 
 @pytest.fixture
 def stopped(queue):
-    """A loop that is not running, with a task that sleeps in ``get_async``."""
+    """Yield a loop that is not running, with a task that sleeps in ``get_async``."""
     with task_of(asyncio.new_event_loop(), queue) as loop:
         yield loop
 

@@ -31,7 +31,7 @@ def blocks(document: Path) -> list[Block]:
 
 
 def program(document: Path) -> str:
-    """The document's code, as one program whose line numbers are the document's."""
+    """Return the document's code, as one program whose line numbers are the document's."""
     lines: list[str] = []
     for block in blocks(document):
         if block.language == "python":

@@ -35,7 +35,7 @@ class Import:
 
 
 def imports() -> list[Import]:
-    """Every import inside the package, those for type checkers too: a circle of them is one to a reader."""
+    """Return every import inside the package, those for type checkers too: a circle of them is one to a reader."""
     modules = sources()
     return [
         Import(name, target, line)
@@ -85,7 +85,7 @@ class Public:
 
 
 def public_things() -> list[Public]:
-    """Everything in an ``__all__``, with the classes' own public methods and properties."""
+    """Return everything in an ``__all__``, with the classes' own public methods and properties."""
     found: dict[str, Public] = {}
     for name, module in loaded_modules().items():
         for exported in getattr(module, "__all__", ()):

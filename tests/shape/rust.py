@@ -101,7 +101,7 @@ class Crate:
 
 
 def code(path: Path) -> str:
-    """A file's text without comments and without its tests."""
+    """Return a file's text without comments and without its tests."""
     text = re.split(r"\n#\[cfg\((?:all\()?test\b[^\n]*\n(?:#\[[^\n]*\n)*mod \w+ \{", path.read_text())[0]
     return re.sub(r"//[^\n]*", "", text)
 
@@ -113,7 +113,7 @@ def _uses(text: str, *, handed_on: bool) -> Iterator[str]:
 
 
 def _expand(tree: str) -> Iterator[tuple[str, ...]]:
-    """The single paths of a use tree such as ``a::{b, c::{d, e as f}}``."""
+    """Yield the single paths of a use tree such as ``a::{b, c::{d, e as f}}``."""
     head, brace, inner = tree.partition("{")
     if not brace:
         yield tuple(part.strip() for part in tree.split(" as ")[0].strip().split("::") if part.strip())
@@ -137,7 +137,7 @@ def _inline_paths(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The groups of files that reach each other (strongly connected, two or more), by Tarjan's algorithm."""
+    """Return the groups of files that reach each other (strongly connected, two or more), by Tarjan's algorithm."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

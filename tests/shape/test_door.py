@@ -50,7 +50,7 @@ MAY_CALL = {"fork.rs", "batch/queue/raw_method.rs", "sketch/values.rs"}  # on lo
 
 
 def imported(module: bytes) -> set[str]:
-    """The functions that a 64-bit ELF module takes from elsewhere."""
+    """Return the functions that a 64-bit ELF module takes from elsewhere."""
     start, size, count = *struct.unpack_from("<Q", module, 40), *struct.unpack_from("<HH", module, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", module, start + size * at) for at in range(count)]
     symbols = next(section for section in sections if section[1] == 11)

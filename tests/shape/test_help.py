@@ -16,7 +16,7 @@ PUBLIC = public_things()
 
 
 def examples() -> list[doctest.DocTest]:
-    """Every docstring with an example, of the package's Python modules and of the public native classes."""
+    """Return every docstring with an example, of the package's Python modules and of the public native classes."""
     found: dict[tuple[str, str], doctest.DocTest] = {}
     finder, parser = doctest.DocTestFinder(exclude_empty=True), doctest.DocTestParser()
     for module in loaded_modules().values():
@@ -64,7 +64,7 @@ def test_help_shows_the_arguments_of_every_function_and_method():
 
 
 def described_by_its_class(attribute: Public) -> str:
-    """The lines on an attribute in the docstring of its class, if there are any."""
+    """Return the lines on an attribute in the docstring of its class, if there are any."""
     owner, _, name = attribute.name.rpartition(".")
     text = next(inspect.getdoc(public.thing) or "" for public in PUBLIC if public.name == owner)
     return next((line for line in text.splitlines() if re.match(rf"\s+[\w, ]*\b{name}\b[\w, ]*: ", line)), "")

@@ -17,7 +17,7 @@ MUTANTS = [mutant for mutants in ROOMS.values() for mutant in mutants]
 
 
 def functions(file: str) -> set[str]:
-    """The tests in a file of tests."""
+    """Return the tests in a file of tests."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 

@@ -29,7 +29,7 @@ TEST_MODULE = re.compile(
 
 
 def rust_files(src: Path) -> dict[str, str]:
-    """The code of a crate by file, without the files that only a test build has."""
+    """Return the code of a crate by file, without the files that only a test build has."""
     files = {path.relative_to(src).as_posix(): code(path) for path in sorted(src.rglob("*.rs"))}
     tests = {name for text in files.values() for name in TEST_MODULE.findall(text)} | {
         "models",
@@ -39,7 +39,7 @@ def rust_files(src: Path) -> dict[str, str]:
 
 
 def types(files: Mapping[str, str]) -> dict[str, list[str]]:
-    """Where each type is declared."""
+    """Return where each type is declared."""
     found: dict[str, list[str]] = {}
     for file, text in files.items():
         for name in TYPE.findall(text):
@@ -48,7 +48,7 @@ def types(files: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def twice(declared: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """The types that are declared in more than one file."""
+    """Return the types that are declared in more than one file."""
     return {name: files for name, files in declared.items() if len(set(files) - ONE_OF_THREE_BUILDS) > 1}
 
 
@@ -63,7 +63,7 @@ def classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
 
 
 def in_both(core: Iterable[str], binding: Iterable[str]) -> set[str]:
-    """The names that both crates use, for two things."""
+    """Return the names that both crates use, for two things."""
     return set(core) & set(binding) - CLASS_OF_THE_CORES_TYPE
 
 

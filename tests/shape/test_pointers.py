@@ -23,14 +23,14 @@ ELSEWHERE = {"sched.py"}
 
 
 def dead_names(file: str, text: str) -> list[str]:
-    """The files that a text names in backticks, and that are not there."""
+    """Return the files that a text names in backticks, and that are not there."""
     lines = text.splitlines() if file.endswith(".md") else [line for line in text.splitlines() if "`" in line]
     named = {name for line in lines for name in NAMED.findall(line)} - ELSEWHERE
     return [name for name in named if not any(f"/{there}".endswith(f"/{name.lstrip('./')}") for there in FILES)]
 
 
 def dead_rows(file: str, text: str) -> list[str]:
-    """The modules in the first column of a room's table that the room does not have."""
+    """Return the modules in the first column of a room's table that the room does not have."""
     there = {path.stem for path in (ROOT / file).parent.iterdir()}
     cells = [row.split("|")[1] for table in MODULES.findall(text) for row in table.splitlines()[2:]]
     named = {name for cell in cells for name in re.findall(r"`+([\w./]+?)`+", cell)}

@@ -22,7 +22,7 @@ MODELS = {
 
 
 def is_there(name: str) -> bool:
-    """Whether a test, or a model, of this name exists."""
+    """Return whether a test, or a model, of this name exists."""
     if name.startswith("tests/"):
         file, _, test = name.partition("::")
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8")) if (ROOT / file).is_file() else ast.parse("")

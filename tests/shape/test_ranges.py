@@ -17,13 +17,13 @@ def machine(day: int, commit: str | None = None, clean: bool = True) -> Mapping[
 
 
 def put(reached: float, name: str = "put", most: float = 1.0) -> Figure:
-    """A figure with a goal that is a ratio and one that is not."""
+    """Return a figure with a goal that is a ratio and one that is not."""
     costs = {"drainq": [reached] * 3, "rival": [1.0] * 3}
     return figure(name, "s", costs, [AtMostTimes("drainq", "rival", most), Below("drainq", 9.0)])
 
 
 def published(*reached: float) -> Run:
-    """The last of several published runs, one a day."""
+    """Return the last of several published runs, one a day."""
     run = None
     for day, one in enumerate(reached, 1):
         run = ranges.following(Run("queue", machine(day), [put(one)]), run)

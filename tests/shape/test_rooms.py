@@ -20,7 +20,7 @@ BINDING = ROOT / "crates" / "drainq-py" / "src"
 
 
 def code_lines(path: Path) -> list[tuple[str, str]]:
-    """The file's lines without comments and without its tests, each with its place."""
+    """Return the file's lines without comments and without its tests, each with its place."""
     sources = path.read_text().partition("\n#[cfg(test)]\nmod ")[0]
     numbered = enumerate(sources.splitlines(), start=1)
     return [(f"{path.relative_to(ROOT)}:{number}", line.partition("//")[0]) for number, line in numbered]

@@ -58,7 +58,7 @@ _SPACE = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, token
 
 
 def code_lines(path: str, text: str) -> int:
-    """How many lines of a source file hold code; tests at the end of a Rust file are none of the product's."""
+    """Return how many lines of a source file hold code; tests at the end of a Rust file are none of the product's."""
     if path.endswith(".rs"):
         product = _TESTS.split(text, maxsplit=1)[0]
         return sum(bool(line.strip()) and not line.strip().startswith("//") for line in product.splitlines())
@@ -73,13 +73,13 @@ def code_lines(path: str, text: str) -> int:
 
 
 def is_product(path: str) -> bool:
-    """Whether a tracked file is code of the product."""
+    """Return whether a tracked file is code of the product."""
     within = path.startswith((f"{CORE}/", f"{BINDING}/", f"{PACKAGE}/")) and path.endswith((".rs", ".py", ".pyi"))
     return within and "/models/" not in path and not Path(path).stem.endswith(("tests", "models"))
 
 
 def room_of(path: str) -> str | None:
-    """The room that a file belongs to."""
+    """Return the room that a file belongs to."""
     fitting = [
         (len(at), room)
         for room, (_, places) in CEILINGS.items()

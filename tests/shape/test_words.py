@@ -54,7 +54,7 @@ ROOMS = ("drainq", "drainq.delayed", "drainq.export", "drainq.spark", "drainq.sq
 
 
 def riddles(text: str) -> list[str]:
-    """The lines with such a word; code, emphasised words and the rules themselves apart."""
+    """Return the lines with such a word; code, emphasised words and the rules themselves apart."""
     before, rules, after = text.partition(RULES)
     text = before + after.partition("\n## ")[2] if rules else text
     text = re.sub(r"`[^`\n]*`|(?<!\*)\*[^*\n]+\*", "", FENCE.sub("", text))
@@ -62,12 +62,12 @@ def riddles(text: str) -> list[str]:
 
 
 def without_a_verb(text: str) -> list[str]:
-    """The functions of Rust whose documentation does not start with what they do; Python's methods apart."""
+    """Return the functions of Rust whose documentation does not start with what they do; Python's methods apart."""
     return [function for doc, function in DOCUMENTED.findall(METHODS.sub("", text)) if not VERB.match(doc)]
 
 
 def without_a_first_verb(text: str) -> list[str]:
-    """The functions of Python whose docstring begins with a word that is no verb; properties apart."""
+    """Return the functions of Python whose docstring begins with a word that is no verb; properties apart."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -79,7 +79,7 @@ def without_a_first_verb(text: str) -> list[str]:
 
 
 def found_by(search: Callable[[str], list[str]], paths: Iterable[Path]) -> dict[str, list[str]]:
-    """What a search finds in these files, by the file's name; files without a find are left out."""
+    """Return what a search finds in these files, by the file's name; files without a find are left out."""
     found = {name(path): search(path.read_text(encoding="utf-8")) for path in paths}
     return {path: lines for path, lines in found.items() if lines}
 

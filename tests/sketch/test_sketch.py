@@ -28,7 +28,7 @@ def sketch_of(values: list[float], accuracy: float = 0.01, **settings: int) -> D
 
 
 def one_by_one(values: list[float], **settings: int) -> DDSketch:
-    """A sketch that nothing was merged into: ``add_many`` merges."""
+    """Return a sketch that nothing was merged into: ``add_many`` merges."""
     sketch = DDSketch(0.01, **settings)
     for value in values:
         sketch.add(value)

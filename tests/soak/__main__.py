@@ -125,7 +125,7 @@ def _show_stacks(process: subprocess.Popen[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> int:
-    """Its exit code, once it and whatever it started are gone."""
+    """Return its exit code, once it and whatever it started are gone."""
     try:
         process.wait(30)
     except subprocess.TimeoutExpired:

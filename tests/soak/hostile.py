@@ -32,7 +32,7 @@ class Orphan(Item):
 
 
 def fresh_class(name: str) -> type[Item]:
-    """A class that nobody else holds, in a cycle with itself as all classes are."""
+    """Return a class that nobody else holds, in a cycle with itself as all classes are."""
     return type(name, (Item,), {"__slots__": ()})
 
 

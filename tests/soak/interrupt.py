@@ -24,7 +24,7 @@ class Signals:
         self.interval, self._also, self._armed, self._inside = interval, also, False, False
 
     def call(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns. Raises Interrupted if the signal came first, or so late that nobody knows."""
+        """Return what `call` returns. Raises Interrupted if the signal came first, or so late that nobody knows."""
         try:
             self._armed = self.interval > 0
             return call()

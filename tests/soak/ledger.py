@@ -49,7 +49,7 @@ class Ledger:
         self.uncertain = False  # a call was interrupted: what it offered is not known
 
     def weight(self, items: list[Any]) -> int:
-        """What items count for."""
+        """Return what items count for."""
         return sum(item.weight for item in items) if self.weighs else len(items)
 
     def complain(self, what: str) -> None:
@@ -68,7 +68,7 @@ class Ledger:
             raise Wrong(f"{len(strange)} items were handled that were not accepted, such as number {min(strange)}")
 
     def missing(self) -> list[Any]:
-        """Items that were accepted for sure, and that no handler got."""
+        """Return items that were accepted for sure, and that no handler got."""
         seen = {item.number for item in self.seen}
         return [item for item in self.accepted if item.number not in seen]
 

@@ -99,6 +99,6 @@ class Raises:
 
 
 def balanced(source: PrefetchSource, taken: int) -> bool:
-    """Whether every item that the source gave is accounted for."""
+    """Return whether every item that the source gave is accounted for."""
     stats = source.stats()
     return stats.fetched == taken + stats.size + stats.held + stats.duplicates + stats.unusable

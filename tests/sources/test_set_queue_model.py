@@ -66,7 +66,7 @@ class Model:
 
 
 def nowait(refusal, call, *arguments, **named):
-    """What a call answers; None if it raises the refusal of the standard library."""
+    """Return what a call answers; None if it raises the refusal of the standard library."""
     try:
         return call(*arguments, **named)
     except refusal:

@@ -13,7 +13,7 @@ NAMES = "abcdefg"
 
 @st.composite
 def trees(draw, names=tuple(NAMES)):
-    """A strategy over distinct names, nested at random."""
+    """Return a strategy over distinct names, nested at random."""
     if len(names) == 1:
         return names[0]
     cut = draw(st.integers(1, len(names) - 1))

@@ -123,7 +123,7 @@ def speculation(folder):
 
 @contextlib.contextmanager
 def standalone():
-    """A master with two workers, which Spark takes for two machines."""
+    """Yield a master with two workers, which Spark takes for two machines."""
     import pyspark
 
     with socket.socket() as free:

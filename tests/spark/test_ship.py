@@ -51,7 +51,7 @@ print("shipped")
 
 
 def python_without_drainq(folder: Path) -> Path:
-    """A Python that sees the packages installed here, but not drainq."""
+    """Return a Python that sees the packages installed here, but not drainq."""
     import pyspark
 
     installed_here, site = Path(pyspark.__file__).parents[1], folder / "site"

@@ -32,7 +32,7 @@ POSTGRES = {
 
 
 def shown(connection: Any, cases: dict[str, str]) -> dict[str, str]:
-    """What is shown of the error of each statement, where it is not as wanted or holds the secret."""
+    """Return what is shown of the error of each statement, where it is not as wanted or holds the secret."""
     wrong = {}
     for statement, text in cases.items():
         try:

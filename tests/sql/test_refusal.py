@@ -66,7 +66,7 @@ def _serve(listener: socket.socket, code: str, text: str, *, ask_password: bool,
 
 @contextmanager
 def refusing(code: str, text: str, *, ask_password: bool = False) -> Iterator[tuple[str, list[bool]]]:
-    """A server that refuses everybody; its URL, and its visits."""
+    """Yield a server that refuses everybody; its URL, and its visits."""
     visits: list[bool] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = threading.Thread(

@@ -25,7 +25,7 @@ def database(request, tmp_path):
 
 @pytest.fixture
 def table(database):
-    """A table with a name that must be quoted; dropped at the end."""
+    """Yield a table with a name that must be quoted; dropped at the end."""
     name = f'up"sert % {uuid.uuid4().hex}'
     quoted = database.dialect.quote(name)
     database.execute(

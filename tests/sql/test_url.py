@@ -19,7 +19,7 @@ from tests.passwords import NOT_OURS, PASSWORDS, SHAPES, URLS, everything_of
 
 
 def command(name, *arguments):
-    """The command ``drainq delayed NAME --url URL``, as a door."""
+    """Return the command ``drainq delayed NAME --url URL``, as a door."""
 
     parser = argparse.ArgumentParser(prog="drainq")
     add_commands(parser.add_subparsers(required=True))
@@ -139,7 +139,7 @@ def test_every_door_opens_each_spelling_of_postgresql(door, scheme, postgres_url
 
 
 def everything_shown(door, url, caplog, capsys):
-    """What a door's result, its exception with all causes, the log and the terminal show."""
+    """Return what a door's result, its exception with all causes, the log and the terminal show."""
     seen: list[object] = []
     try:
         seen += [opened := ALL_DOORS[door](url), f"{opened} {opened!r}"]

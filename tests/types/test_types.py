@@ -17,13 +17,13 @@ MISTAKES, RIGHT = HERE / "planted_mistakes.py", HERE / "right_program.py"
 
 
 def planted() -> dict[int, str]:
-    """The mistakes by line."""
+    """Return the mistakes by line."""
     lines = enumerate(MISTAKES.read_text().splitlines(), start=1)
     return {number: found[1] for number, line in lines if (found := re.search(r"# (E\d+): ", line))}
 
 
 def by_mypy(program: Path, folder: Path) -> set[int]:
-    """The lines in which mypy finds an error."""
+    """Return the lines in which mypy finds an error."""
     (folder / "mypy.ini").write_text(f"[mypy]\nstrict = True\nmypy_path = {ROOT / 'python'}\npython_version = 3.10\n")
     command = [sys.executable, "-m", "mypy", f"--config-file={folder}/mypy.ini", f"--cache-dir={folder}/cache", program]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -32,7 +32,7 @@ def by_mypy(program: Path, folder: Path) -> set[int]:
 
 
 def by_pyright(program: Path, folder: Path) -> set[int]:
-    """The lines in which pyright finds an error; basedpyright is pyright with a node of its own."""
+    """Return the lines in which pyright finds an error; basedpyright is pyright with a node of its own."""
     pytest.importorskip("basedpyright")
     settings = {
         "include": [str(program)],

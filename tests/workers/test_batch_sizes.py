@@ -50,7 +50,7 @@ def test_what_is_stored_does_not_depend_on_the_company(kind, tmp_path, request):
 
 
 def write(database, url, key, value, size, poison):
-    """What became of each row: the same for all, or an answer that is equal to no other."""
+    """Return what became of each row: the same for all, or an answer that is equal to no other."""
     sink = TableSink(url, Upsert("sizes", ["id", "v"], key=key))
     rows = [(n, value) for n in range(size)]
     if poison:

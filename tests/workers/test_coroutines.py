@@ -40,7 +40,7 @@ class Gate(Table):
 
 
 async def full(gate, **settings):
-    """A worker whose sink hangs and whose queue has no room."""
+    """Return a worker whose sink hangs and whose queue has no room."""
     worker = SendingWorker(gate, **{"buffer_size": 4, **settings})
     assert await worker.produce_async(0)
     assert await asyncio.to_thread(gate.entered.wait, PATIENCE)

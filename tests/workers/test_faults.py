@@ -21,7 +21,7 @@ from tests.patience import Call
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request, tmp_path):
-    """A new table ``faults`` on each database."""
+    """Yield a new table ``faults`` on each database."""
     where = f"sqlite:///{tmp_path}/faults.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     make(where)
     yield where

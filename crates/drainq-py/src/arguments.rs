@@ -66,7 +66,7 @@ pub fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 fn text_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
-    // A str with a lone surrogate is a str, and no text: the error of its encoding says so.
+    // A str with a lone surrogate is no text; the error of its encoding reports that.
     if value.is_instance_of::<PyString>() { value.extract() } else { Err(refused(name, wanted, value)) }
 }
 

@@ -1,4 +1,4 @@
-"""Worker: the queue in front of every worker, with produce, flush, close and stats.
+"""Worker: the base of all workers: a queue in front, the handler, flush, close and stats.
 
 1. The books (:mod:`drainq.delivery.accounting`) count each item that reached the worker in one place.
 2. ``flush`` and ``close`` return by their deadline: they wait for other threads, and send in their own thread only

@@ -362,4 +362,4 @@ def _opened(kafka: Any, settings: Mapping[str, Any]) -> Any:
     for name, value in settings.items():
         if _SECRET.search(str(name)) and not isinstance(value, bool) and str(value):
             text = text.replace(str(value), "...")
-    raise ValueError(f"config is not what librdkafka takes: {text}")  # here, so that librdkafka's is not its context
+    raise ValueError(f"config is not what librdkafka takes: {text}")  # not chained to librdkafka's error

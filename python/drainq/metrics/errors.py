@@ -20,7 +20,7 @@ class JobFailed(DrainqError):
 
 
 class Interrupted(DrainqError):
-    """Ctrl-C ended the running tasks. Py4J reports it as any error that followed from it."""
+    """Ctrl-C ended the running tasks. Py4J may report any error that followed from it."""
 
     exit_code = 130
 

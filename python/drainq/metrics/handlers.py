@@ -90,7 +90,7 @@ class AddUp:
             self._room -= len(metric)
             if self._room <= 0:
                 held = len(self._groups)
-                if held > self._most // 2:  # counting merges, which is too slow to do for little room
+                if held > self._most // 2:  # counting merges the groups, which is too slow for little room
                     self._hand_out()
                     held = 0
                 self._room = self._most - held

@@ -219,7 +219,7 @@ def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
     for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
         log, number = load.sources[source], load.lines_before[source, block] + number
         log.bad += 1
-        if log.first_bad is None:  # they come in the order of the log
+        if log.first_bad is None:  # bad lines arrive in the order of the log
             log.first_bad = number, reason_alone(reason)
         rows.append((log.path, number, line, reason))
     return pa.table(dict(zip(BAD_LINES.names, map(as_array, zip(*rows)))))

@@ -70,7 +70,7 @@ class JobOutcome:
 
     @property
     def bad(self) -> int:
-        """Lines that became no records."""
+        """Lines that are not log records."""
         return sum(source.bad for source in self.sources)
 
     @property

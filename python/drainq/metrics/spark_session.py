@@ -169,14 +169,14 @@ class Launch:
                     f"Spark does not start with --master {master!r}: {lines_of(error)[0]}; see {str(self._log)!r}"
                 ) from error
         server: Any = getattr(context, "_accumulatorServer", None)
-        if server is not None:  # it would print a traceback when Java ends before Python
+        if server is not None:  # the server would print a traceback when Java ends before Python
             server.handle_error = lambda request, address: None
         return context
 
     def _stop(self) -> None:
         with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop
             with quiet_py4j(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a Java that is ending by itself
+                warnings.simplefilter("ignore")  # about a Java that is ending by itself
                 self._context.result().stop()
 
 

@@ -117,7 +117,7 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
             queue.update(result.counts)
     for read in sorted((r for r in results if isinstance(r, LinesRead)), key=lambda read: (read.source, read.block)):
         source = counts[read.source]
-        before[read.source, read.block] = source.before + source.lines  # lines of the blocks in front of this one
+        before[read.source, read.block] = source.before + source.lines  # lines before this block
         source.lines += read.lines
         source.parsed += read.parsed
     outcome.queue = dict(queue)

@@ -65,7 +65,7 @@ class AsyncItems(Generic[T]):
         try:
             while True:
                 refilled.clear()
-                over = source.closed or source.finished  # asked first: what came before it is still pulled
+                over = source.closed or source.finished  # read first, so that earlier items are still pulled
                 if items := source.get_next_batch(1):
                     return items[0]
                 if over:

@@ -28,7 +28,7 @@ class Schedule:
 
     Args:
         backoff: the delays after refills that brought nothing new.
-        min_interval: seconds from the start of one refill to the next at least.
+        min_interval: the least seconds from the start of one refill to the next.
     """
 
     def __init__(self, backoff: Backoff, min_interval: float) -> None:
@@ -38,7 +38,7 @@ class Schedule:
         self.not_before = -float("inf")
         """Seconds of the clock before which no refill starts."""
         self.only_duplicates = False
-        """Whether the last refill found items, all of them known: once one is forgotten, asking again may help."""
+        """Whether the last refill found only known items. Once one is forgotten, a refill may find it again."""
 
     def begun(self, now: float) -> None:
         """Record the beginning of a refill."""

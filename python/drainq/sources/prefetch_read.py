@@ -123,7 +123,7 @@ class Intake(Generic[T]):
             self._read(self._batch, refill)
 
     def let_in(self, n: int) -> int:
-        """Move up to ``n`` held items into the buffer; return how many were held of them."""
+        """Move up to ``n`` held items into the buffer; return how many were held."""
         items = self._held.get_many(n, min_items=0)
         self._put(self._buffer, items)
         return len(items)
@@ -170,7 +170,7 @@ class Intake(Generic[T]):
         while not batch.ended:
             room = self._room() if queue is self._buffer else 0
             if not room:
-                queue = self._held  # from here on, or later items would overtake
+                queue = self._held  # from here on all items are held, so that none overtakes another
             items = batch.take(min(room, _PUT_AT_ONCE) or _PUT_AT_ONCE)
             refill.found += len(items)
             self._put(queue, items)
@@ -181,7 +181,7 @@ class Intake(Generic[T]):
             room = self._room()
             if room:
                 self._put_as_it_comes(batch, room, refill)
-            else:  # one more, or a generator that gave what was asked for would never come to its own end
+            else:  # read one item more, so that a generator reaches its end
                 items = batch.take(1)
                 refill.found += len(items)
                 self._put(self._buffer if self._room() else self._held, items)

@@ -8,7 +8,7 @@ Invariants:
     4. A consumer that found nothing sets ``hungry`` and then takes again; a refill reads ``hungry`` after it has put
        something, and again when it ends. So one of the two sees the other, and no consumer sleeps beside an item.
 
-Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: a schedule for the retries of
+Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". drainq adds a schedule for the retries of
 failing and empty sources.
 """
 
@@ -34,7 +34,7 @@ from drainq.timer import Timer
 T = TypeVar("T")
 
 TIMER = Timer(most=1000)
-"""Runs the refills of all sources. It is theirs alone, because a source may hang, and then it keeps its thread."""
+"""Runs the refills of all sources. Nothing else uses it, because a source that hangs keeps its thread."""
 
 
 class Replenisher(Generic[T]):
@@ -78,7 +78,7 @@ class Replenisher(Generic[T]):
     def _renew_in_child(self) -> None:
         """Start empty. Fetched items, and the rest of an iterator, stay with the parent."""
         leave_to_parent(self._buffer, self._intake, self._given_back)
-        self._executor = None  # its threads are the parent's too
+        self._executor = None  # its threads are in the parent
         ended = self._intake.ended or isinstance(self._ask, AskIterator)
         self._begin(ended=ended, listeners=self._reports.listeners)
 
@@ -195,7 +195,7 @@ class Replenisher(Generic[T]):
                 self._replenish(now=now)
 
     def _feed_the_hungry(self) -> None:
-        """Tell consumers that found nothing that there is something now."""
+        """Tell the consumers that found nothing about the new items."""
         if self._intake.hungry and len(self._buffer):
             self._intake.hungry = False
             self._reports.tell()

@@ -24,9 +24,9 @@ class Reports:
 
     Args:
         name: of the source, for the log.
-        on_error: ``"log"``, ``"raise"``: it is kept for the next pull, or a callable that takes the error.
+        on_error: ``"log"``; ``"raise"``: the next pull raises the error; or a callable that takes it.
         state: the source's condition, which guards the fields here and is notified of news.
-        listeners: to begin with.
+        listeners: the first listeners.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Reports:
                 self._write("a listener raised", error)
 
     def _change(self, change: Callable[[_Listeners], _Listeners]) -> None:
-        """Change the listeners; comparing them is foreign code, so it is repeated if another change came first."""
+        """Change the listeners; repeated if another change came first, because comparing listeners is foreign code."""
         while True:
             before = self.listeners
             after = change(before)
@@ -106,5 +106,5 @@ class Reports:
     def _write(self, what: str, error: BaseException) -> None:
         from drainq.sql.error_text import error_text, to_show  # its modules load with the first error
 
-        with contextlib.suppress(BaseException):  # a handler of the log; the error has been counted
+        with contextlib.suppress(BaseException):  # a handler of the log raised; the error has been counted
             _log.error("source %r: %s: %s", self._name, what, error_text(error), exc_info=to_show(error))

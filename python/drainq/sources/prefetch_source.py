@@ -6,8 +6,8 @@ Invariants:
     1. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
     2. A pull returns the items that it takes. If a clock or an executor raises, they are put back as the first ones.
 
-Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: the held rest, items that come as
-they are read, the end of a stream, ``done``, the adapting capacity.
+Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". drainq adds the held rest, items that
+come as they are read, the end of a stream, ``done``, the adapting capacity.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class PrefetchSource(Replenisher[T]):
         source: an object with ``get_next_batch(batch_size)``, a callable of that shape, or an iterator. An empty
             result means "nothing now"; None or StopIteration ends the stream. A result that is no collection is read
             as it comes: each item can be pulled as soon as it is there.
-        capacity: items to buffer at most. Enough is the rate at which they are taken times the source's latency.
+        capacity: the most items to buffer. The rate at which they are taken times the source's latency is enough.
         replenish_threshold: a pull that leaves this many items or fewer starts a refill; below ``capacity``.
         key: maps an item to its identity; None is the item itself.
         in_flight: whether the source may bring back an item that was taken. ``"forget"``: at once. ``"ack"``: not
             before :meth:`done`. ``"ttl"``: not for ``ttl`` seconds.
         ttl: seconds, for ``"ttl"``, or after ``done`` with ``"ack"``.
         on_error: ``"log"``; ``"raise"``: the next pull raises it, once; or a callable that takes the error.
-        backoff: when a source that failed or had nothing is asked again, by itself.
+        backoff: the delays before a source that failed or had nothing is asked again.
         eager: whether to start the first refill now instead of at the first pull.
         name: for logs; None makes one from the source.
         executor: where refills run; None is a daemon thread, not always the same one.
-        min_interval: seconds from the start of one refill to the next at least.
-        max_capacity: lets the capacity double up to this while pulls come away empty, and shrink back after.
+        min_interval: the least seconds from the start of one refill to the next.
+        max_capacity: the bound up to which the capacity doubles while pulls find nothing; it shrinks again afterwards.
         clock: an object with ``now() -> float`` in seconds.
 
     Raises:
@@ -137,7 +137,7 @@ class PrefetchSource(Replenisher[T]):
                 self._pulled_during_a_refill(items, batch_size)
             elif len(self._buffer) <= self._size.threshold:
                 self._replenish(forgotten=bool(items) and self._taking_forgets)
-        except BaseException:  # an interrupt, or an executor's or clock's wish to exit
+        except BaseException:  # an interrupt, or an exit in an executor or a clock
             self._given_back.extend(items)
             raise
         return items
@@ -180,7 +180,7 @@ class PrefetchSource(Replenisher[T]):
         return were
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Wait until a pull would return or raise something, or never will again.
+        """Wait until a pull returns items or raises an error, or the stream has ended.
 
         Args:
             timeout: seconds; None waits for ever.
@@ -259,7 +259,7 @@ class PrefetchSource(Replenisher[T]):
     def close(self, timeout: Seconds | None = None) -> bool:
         """Start no more refills, and wait for the running one. Fetched items can still be taken.
 
-        A refill that has not begun never begins; one that reads items as they come ends with the next.
+        A refill that has not begun never begins. A refill that reads items as they come ends with the next item.
 
         Args:
             timeout: seconds to wait; None waits for ever. A refill that takes longer ends by itself.

@@ -61,7 +61,7 @@ class Feed:
         return SourceBatch(answer)
 
     def _read(self, batch: SourceBatch[Any], n: int) -> None:
-        """Read a batch: all of a collection; of one that comes as it is read, one more than ``n``, to see its end."""
+        """Read a batch: all of a collection; of an iterator one more than ``n``, to see its end."""
         self._held.extend(batch.take(n + 1) if batch.comes_as_read else batch.take(sys.maxsize))
         if batch.ended:
             self._batch = None
@@ -99,7 +99,7 @@ class Feed:
         return len(self._held)
 
     def subscribe(self, listener: Callable[[], object]) -> bool:
-        """Have ``listener`` called when there may be items; False if this source has to be asked again and again."""
+        """Call ``listener`` when there may be items. Return False if this source must be polled."""
         return False
 
     def unsubscribe(self, listener: Callable[[], object]) -> None:
@@ -154,7 +154,7 @@ class DelayedFeed(Feed):
         self.failed(items)
 
     def forget(self) -> None:
-        """Hold no lease: in a forked child they are the parent's."""
+        """Drop the leases, which belong to the parent of this forked child."""
         super().forget()
         leave_to_parent(self._leased)
         self._leased = []

@@ -2,9 +2,9 @@
 
 Invariants:
     1. A share that reached the target counts as moved or as failed, never as both.
-    2. Only the target decides which: a tracker, an ``item_key`` or a source that raises afterwards is reported.
+    2. Only the target decides this. An error of a tracker, an ``item_key`` or a source afterwards is only reported.
 
-Source: the scheduler of "Fast Critical Path with Async Queueing"; the account of each item is ours.
+Source: the scheduler of "Fast Critical Path with Async Queueing"; drainq adds the account of each item.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Backlog:
     """The room of a target; not locked.
 
     Args:
-        ask: returns how many items the target has not dealt with yet; None: there is always room.
+        ask: returns how many items the target still holds; None: there is always room.
         maximum: items; there is room for ``maximum - ask()``.
-        resume: items; once the maximum has been reached there is no room until the backlog is down to this. None: there
-            is room again as soon as the backlog is below the maximum.
+        resume: once the maximum was reached, there is no room until the backlog is down to this many items. None: there
+            is room as soon as the backlog is below the maximum.
 
     Raises:
         ValueError: one of ``ask`` and ``maximum`` is missing, or not ``0 <= resume < maximum``.
@@ -49,7 +49,7 @@ class Backlog:
         self._maximum = maximum
         self._resume = resume
         self.paused = False
-        """Whether the maximum was reached, and the backlog is not down to ``resume`` since."""
+        """Whether the maximum was reached, and the backlog has not fallen to ``resume`` since."""
 
     def room(self, wanted: int) -> int:
         """Return how many of ``wanted`` items fit into the target. An exception of ``ask`` passes through."""
@@ -73,7 +73,7 @@ class Account:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.announces = False
-        """Whether the source tells when it has something."""
+        """Whether the source notifies listeners of new items."""
         self.moved = self.failed = self.errors = 0
 
     def counts(self) -> SourceCounts:
@@ -93,7 +93,7 @@ class ShareDelivery:
         target: called with a source's name and items.
         tracker: keeps each item's state, or None.
         item_key: maps an item to the text by which the tracker knows it.
-        report: is called with a source's name and an error; the name is None where no source is concerned.
+        report: is called with a source's name and an error; the name is None if no source is concerned.
     """
 
     def __init__(

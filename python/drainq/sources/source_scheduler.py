@@ -9,8 +9,8 @@ Invariants:
     4. Strategy, names and accounts are one ``StepPlan``, replaced whole under ``_changing``: each name of the strategy
        has an account, at every moment. No foreign code runs under ``_changing``.
 
-Source: the scheduler of "Fast Critical Path with Async Queueing". Ours: it sleeps until some source has items
-instead of spinning, a low-water mark, and an account of each item.
+Source: the scheduler of "Fast Critical Path with Async Queueing". drainq sleeps until a source has items instead of
+spinning, and adds a low-water mark and an account of each item.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class SourceScheduler:
         target: called as ``target(name, items)`` with each source's share of a step; the list is its own.
         strategy: ``Fair``, ``Prefer``, ``Weighted``, or an object like them; settable at any time.
         batch_size: most items a step moves.
-        backlog: returns how many items the target has not dealt with yet.
+        backlog: returns how many items the target still holds.
         max_backlog: items; a step moves at most ``max_backlog - backlog()``.
-        resume_backlog: items; once the backlog has reached its maximum, nothing moves until it is down to this.
+        resume_backlog: once the backlog has reached its maximum, nothing moves until it is down to this many items.
             None resumes as soon as there is room.
         tracker: keeps each item's state.
         item_key: maps an item to the text by which the tracker knows it.
-        on_error: called as ``on_error(name, error)``; the name is None where no source is concerned. None logs it.
-        idle: how long the loop sleeps where a source or backlog has to be asked again and again, or a target fails.
+        on_error: called as ``on_error(name, error)``; the name is None if no source is concerned. None logs it.
+        idle: how long the loop sleeps if a source or backlog must be polled, or a target fails.
 
     Raises:
         ValueError: the strategy names an unknown source, or a number is out of range.
@@ -158,7 +158,7 @@ class SourceScheduler:
                     got = self._take_from(name, plan.accounts[name], share)
                     if got:
                         taken.setdefault(name, []).extend(got)
-                    if len(got) < share:  # the others get the rest of its share
+                    if len(got) < share:  # the other sources get the rest of its share
                         live.discard(name)
                         self._credits[name] = 0.0
                     n -= len(got)
@@ -207,13 +207,13 @@ class SourceScheduler:
 
     @property
     def strategy(self) -> Strategy:
-        """How a step is shared; a new one takes effect at the next step, and no source loses its turn."""
+        """The strategy. A new one takes effect at the next step, and no source loses its turn."""
         return self._plan.strategy
 
     @strategy.setter
     def strategy(self, strategy: Strategy) -> None:
         names = names_of(strategy)
-        while True:  # comparing names and showing a strategy is foreign code
+        while True:  # because comparing names and showing a strategy run foreign code
             before = self._plan
             after = checked_plan(before.accounts, strategy, names)
             with self._changing:
@@ -228,7 +228,7 @@ class SourceScheduler:
         Args:
             name: by which a strategy names it.
             source: as in the constructor.
-            timeout: seconds to wait for the step in hand to end; None waits for ever.
+            timeout: seconds to wait for the current step to end; None waits for ever.
 
         Raises:
             ValueError: there is one of this name.
@@ -248,7 +248,7 @@ class SourceScheduler:
 
         Args:
             name: its name.
-            timeout: seconds to wait for the step in hand to end; None waits for ever.
+            timeout: seconds to wait for the current step to end; None waits for ever.
 
         Returns:
             The held items, which it had returned beyond the requested number.
@@ -339,7 +339,7 @@ class SourceScheduler:
         try:
             if self.step():
                 return 0.0
-        except BaseException as error:  # a strategy that raises, or a target that wants to exit: the loop goes on
+        except BaseException as error:  # a strategy that raises, or a target that exits: the loop continues
             self._report(None, error)
         plan = self._plan
         if all(account.feed.ended for account in plan.accounts.values()):
@@ -359,7 +359,7 @@ class SourceScheduler:
 
     @contextmanager
     def _between_steps(self, timeout: float | None) -> Iterator[None]:
-        """Hold off the next step; a loop that is busy sees ``_asking`` and makes room."""
+        """Delay the next step. A busy loop sees ``_asking`` and waits."""
         with self._changing:
             self._asking += 1
         try:

@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 Ask = Callable[[int], "Iterable[T] | None"]
 """Takes a batch size; returns items, none if there is nothing now, or None at the end of the stream."""
 
-_COLLECTIONS = (list, tuple, range, set, frozenset, deque)  # exactly these: a subclass may read as it goes
+_COLLECTIONS = (list, tuple, range, set, frozenset, deque)  # exactly these, because a subclass may read lazily
 _NO_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 
 
@@ -97,7 +97,7 @@ class SourceBatch(Generic[T]):
             raise UnfitItem(f"a source answers with a list of items, such as [item]; got a {kind}")
         self.poll = poll
         self.comes_as_read = type(answer) not in _COLLECTIONS
-        """Whether the next item may have to be waited for, and may raise."""
+        """Whether reading the next item may wait, or raise."""
         self._items: Iterator[T] = iter(answer) if self.comes_as_read else iter(list(answer))
         self.ended = False
         self.error: BaseException | None = None

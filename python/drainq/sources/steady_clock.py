@@ -22,7 +22,7 @@ from collections.abc import Callable
 from drainq.clock import Clock
 
 _JITTER = 1.0
-"""Seconds that two threads' answers may be apart in the wrong order."""
+"""Seconds by which the reading of a second thread may lie before that of the first."""
 
 
 class SteadyClock:

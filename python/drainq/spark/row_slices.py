@@ -42,7 +42,7 @@ def taking_slices(handler: Any, form: Rows) -> Any:
     """
     consume = getattr(handler, "consume", handler)
     if not callable(consume):
-        return handler  # the queue says what is wrong
+        return handler  # the queue raises the error
     check_callable("handler.consume" if consume is not handler else "handler", consume, "batch")
     return _TakingSlices(handler, consume, form)
 

@@ -14,7 +14,7 @@ import psycopg
 
 
 class PostgresConnection(psycopg.Connection[Any]):
-    """A connection whose requests to cancel have a time limit, or are refused."""
+    """A connection that limits the time of a cancel request, or refuses to send one."""
 
     def cancel_safe(self, *, timeout: float = 30.0) -> None:
         """Ask the server to end the running statement. Wait at most ``timeout`` for its answer.

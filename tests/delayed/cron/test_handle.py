@@ -15,7 +15,7 @@ from drainq.testing import ManualClock
 
 @pytest.fixture
 def now(monkeypatch):
-    """Real time, in a list."""
+    """Return real time, in a list."""
     now = [0.0]
     monkeypatch.setattr(drainq.delayed.cron.schedule_watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now

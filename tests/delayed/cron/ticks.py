@@ -26,5 +26,5 @@ def drain(queue: DelayedQueue) -> list[str]:
 
 
 def planned(queue: DelayedQueue, *ticks: tuple[str, str, float]) -> list[bool]:
-    """Whether there is a message for each (hash, prefix, seconds after the start)."""
+    """Return whether there is a message for each (hash, prefix, seconds after the start)."""
     return [queue.contains_message(CronMessage.key(config, prefix, after(at))) for config, prefix, at in ticks]

@@ -208,8 +208,7 @@ impl Board {
         at.map(|at| parked.swap_remove(at)).is_some()
     }
 
-    /// Takes a slot back from its thread, which is then on its way to [`Self::next`]. Returns whether its queue has
-    /// ended.
+    /// Takes a slot back from its thread, which calls [`Self::next`] afterwards. Returns whether its queue has ended.
     pub fn give_back(&self, number: QueueNumber, slot: usize, given: Given) -> bool {
         let mut state = self.state.lock();
         let queue = state.queue(number).expect("a queue stays while it has a loan");

@@ -1,4 +1,4 @@
-//! Which drain thread owns which partition: `DrainBalancer`, and `UserBalancer`, which asks the balancer of a queue.
+//! The balancers, which decide which drain thread owns which partition: `DrainBalancer`, and a user's (`UserBalancer`).
 
 use crate::pickling::{self, Recipe};
 use crate::{errors, python_calls};

@@ -39,7 +39,7 @@ pub struct DropReports {
 }
 
 impl DropReports {
-    /// Makes a list without counts. `on_drop` is called with each report.
+    /// Makes an empty list of counts. `on_drop` is called with each report.
     pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Arc<Self> {
         let drops = Arc::new(Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() });
         interpreter_exit::register(Arc::downgrade(&drops) as Weak<dyn Live>);

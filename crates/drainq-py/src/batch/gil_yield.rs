@@ -83,8 +83,7 @@ impl GilYield {
         self.since.store((now - self.origin).as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Records that the drain thread has the GIL that it asked for, and notifies the producers that yielded; returns
-    /// when.
+    /// Records that the drain thread got the GIL, and notifies the producers that yielded; returns the time.
     pub fn granted(&self, asked_at: Instant) -> Instant {
         let now = self.got();
         let wait = now - asked_at;

@@ -40,12 +40,12 @@ static LIVE: Mutex<Vec<Weak<dyn Live>>> = Mutex::new(Vec::new());
 /// Whether step 3 is over.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Returns all that has to end before the process.
+/// Returns the objects that must end before the process.
 pub fn live() -> Vec<Arc<dyn Live>> {
     LIVE.lock().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Has a queue ended before the process ends.
+/// Registers a queue to be ended before the process ends.
 pub fn register(queue: Weak<dyn Live>) {
     let mut live = LIVE.lock();
     live.retain(|other| other.strong_count() > 0);

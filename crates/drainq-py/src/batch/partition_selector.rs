@@ -1,4 +1,4 @@
-//! `PartitionSelector`: which partition an item goes to.
+//! `PartitionSelector`: chooses the partition of an item.
 
 use crate::pickling::{self, Recipe};
 use crate::{errors, gil, python_calls};

@@ -114,7 +114,7 @@ impl WaitingPlace for RoomPlace {
         self.ticket = Some(ticket);
     }
 
-    /// Finds none: only threads look, and no thread waits here.
+    /// Returns `None`: only threads look for stalled waiters, and no thread waits here.
     fn find_stalled(&mut self) -> Option<Stalled> {
         None
     }

@@ -144,7 +144,7 @@ impl Routing {
     #[inline]
     pub fn plain_route(&self, name: &Bound<'_, PyAny>) -> Option<Option<CachedRoute<'_>>> {
         if !self.is_by_name() {
-            return Some(None); // nor is there any: this saves the search
+            return Some(None); // there is no route: this saves the search
         }
         match self.named_routes.find(name.as_ptr().addr()) {
             None => Some(self.keys.address_of_plain(name)?.and_then(|first| self.named_routes.find(first))),

@@ -1,6 +1,6 @@
-//! SharedQueue schedulers: named pools of drain threads, made when the first queue asks for them.
+//! Shared schedulers: named pools of drain threads, made when the first queue asks for one.
 //!
-//! A pool does not know queues: its threads borrow a drainer and have it served ([`Serve`]).
+//! A pool does not know queues: its threads borrow a drainer and serve it ([`Serve`]).
 
 use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
@@ -115,7 +115,7 @@ pub fn stop_all() {
 }
 
 impl Renew for Pool {
-    /// Empties the pool. A pool is older than its queues, so the queues find it new.
+    /// Empties the pool. A pool is renewed before its queues, because it is older.
     fn renew_in_child(&self, _py: Python<'_>) {
         self.threads.replace_in_child(PoolThreads::new(self.scheduler().threads()));
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Sketches as a column: the ends, and the bytes.
 type Sketches<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-/// Why sketches could not be made.
+/// The reason why sketches could not be made.
 enum ColumnRefusal {
     /// Of the sketch at this place.
     Sketch(usize, SketchRefusal),
@@ -58,7 +58,7 @@ pub fn sketch_lists<'py>(
     Ok(for_python(py, gil::released(py, work)?))
 }
 
-/// Merges the sketches of each list, which are the texts between `text_ends`. A list of one is not looked into.
+/// Merges the sketches of each list, which are the texts between `text_ends`. A list of one sketch is copied unread.
 #[pyfunction]
 pub fn merge_sketches<'py>(
     py: Python<'py>,

@@ -70,7 +70,7 @@ impl Endpoint {
         self.open.lock().is_some()
     }
 
-    /// Has the thread end. Returns the rest of the close, which waits for the thread: it needs no GIL.
+    /// Asks the thread to end. Returns the rest of the close, which waits for the thread without the GIL.
     pub fn close(&self) -> Option<impl FnOnce() + Send + use<>> {
         let (listener, thread) = self.open.lock().take()?;
         self.closing.store(true, Ordering::Release);
@@ -169,9 +169,9 @@ impl Server {
 }
 
 enum Exchange {
-    /// The head of the request comes.
+    /// The head of the request is being read.
     Request(Vec<u8>),
-    /// The answer goes, from this position.
+    /// The answer is being sent, from this position.
     Answer(Vec<u8>, usize),
     /// The answer is sent. The client closes its side.
     Goodbye,
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Whether there is time left. A client whose request did not come in time gets that answer.
+    /// Whether there is time left. A client whose request did not come in time gets the answer `too_slow`.
     fn is_in_time(&mut self, now: Instant) -> bool {
         if now < self.deadline {
             return true;

@@ -1,7 +1,7 @@
 //! The head of a request, and the answer to it: as much of HTTP/1.1 as a scrape needs.
 //!
-//! Each answer of the endpoint says `Connection: close`. A body is not read: GET and HEAD have none. The `httparse` crate reads the
-//! head. It is the parser of hyper.
+//! Each answer contains `Connection: close`. A body is not read: GET and HEAD have none. The head is read by
+//! `httparse`, the parser of hyper.
 
 use super::object_registry;
 use super::prometheus_text::TextFormat;

@@ -59,7 +59,7 @@ struct Registry {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { entries: Vec::new(), published: Vec::new() });
 
-/// Has an object read from now on; returns the name that its samples get.
+/// Lets the endpoint read an object from now on; returns the name of its samples.
 pub fn observe(kind: &'static str, name: &str, object: Weak<dyn Observed>) -> String {
     let same_name = |entry: &Entry| entry.kind == kind && entry.name == name;
     let rivals: Vec<_> = REGISTRY.lock().entries.iter().filter(|entry| same_name(entry)).cloned().collect();
@@ -103,7 +103,7 @@ pub fn withdraw(kind: &str, name: &str) {
     REGISTRY.lock().published.retain(|other| other.kind != kind || other.name != name);
 }
 
-/// Has an object read no more.
+/// Stops reading an object.
 pub fn forget(object: &Weak<dyn Observed>) {
     REGISTRY.lock().entries.retain(|entry| !Weak::ptr_eq(&entry.object, object));
 }

@@ -77,8 +77,8 @@ fn native(object: &Bound<'_, PyAny>) -> Option<(&'static str, Weak<dyn Observed>
     object.cast::<SetQueue>().ok().map(|queue| ("set", queue.get().observed()))
 }
 
-/// Publishes the samples of an object whose counters only Python code knows: ``(family, label values, value)``. None says
-/// that they could not be read: the last ones stay, and the error is counted.
+/// Publishes the samples of an object whose counters only Python code knows: ``(family, label values, value)``. None if
+/// they could not be read: the last ones stay, and the error is counted.
 #[pyfunction]
 #[pyo3(signature = (kind, name, samples))]
 pub fn publish_samples(kind: &str, name: &str, samples: Option<Vec<Given<'_>>>) -> PyResult<()> {

@@ -142,7 +142,7 @@ impl QueueAwaitable {
         gil::call_method(&iterator, "__next__", []).map(Bound::unbind)
     }
 
-    /// Ends the sleep; its alarm does not ring any more.
+    /// Ends the sleep, and cancels its alarm.
     fn wake_up(&mut self, py: Python<'_>) {
         let alarm = self.sleep.take().and_then(|sleep| sleep.alarm);
         if let Some(Err(error)) = alarm.map(|alarm| gil::call_method(alarm.bind(py), "cancel", [])) {
@@ -181,7 +181,7 @@ impl QueueAwaitable {
 
     fn advance(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if let Some(sleep) = &self.sleep {
-            // Not done yet: sleep on. A failed future (its loop cancelled it) raises here.
+            // Not done yet: continue to sleep. A failed future (its loop cancelled it) raises here.
             match gil::call_method(sleep.future.bind(py), "__next__", []).map(Bound::unbind) {
                 Err(error) if error.is_instance_of::<PyStopIteration>(py) => {}
                 unfinished => return unfinished,

@@ -55,7 +55,7 @@ pub fn until<W: WaitingPlace, R>(
     }
 }
 
-/// Why a thread leaves its sleep before the deadline.
+/// The reason why a thread's sleep ends before the deadline.
 enum WokenBy {
     /// The thread was notified.
     Notified,

@@ -3,8 +3,8 @@
 1. A row is written in the transaction of its metrics, so it is right after a crash too.
 2. Directory and inode identify a file, so a renamed file stays known. The digest of its first bytes does too, because
    inodes are reused.
-3. If two commands follow one file, only one of them can count a byte: a command replaces a row only if the row is as
-   the command last read or wrote it.
+3. If two commands follow one file, only one of them can count a byte: a command replaces a row only if no other command
+   has changed it.
 """
 
 from __future__ import annotations

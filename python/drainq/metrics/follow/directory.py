@@ -56,7 +56,7 @@ class Directory:
                 continue
             try:
                 source = self._wanted(name, now, young)
-            except FileNotFoundError:  # gone since it was listed
+            except FileNotFoundError:  # it was removed after the listing
                 continue
             except (OSError, UserError) as error:
                 reason = str(error) if isinstance(error, UserError) else f"cannot read {name!r}: {error.strerror}"

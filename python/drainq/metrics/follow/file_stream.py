@@ -28,7 +28,7 @@ from drainq.metrics.spark_session import quiet_py4j
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_KEPT_BATCHES = "10"  # of which the checkpoint has notes
+_KEPT_BATCHES = "10"  # batches that the checkpoint remembers
 
 
 class FileStream:
@@ -78,7 +78,7 @@ class FileStream:
             unfinished.write_text("".join(f"{line}\n" for line in lines))
             os.replace(unfinished, self._announced / f"{time.time_ns()}.json")
         try:
-            with quiet_py4j():  # of Ctrl-C it would log a traceback
+            with quiet_py4j():  # Py4J would log a traceback of Ctrl-C
                 self._query.processAllAvailable()
         except Exception as error:
             if self._failed is not None:

@@ -43,7 +43,7 @@ _PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changed
 
 @dataclass(frozen=True)
 class _Binding:
-    """How the keys of one mark reach the two databases."""
+    """The form in which a database gets the keys of one mark."""
 
     rows: str
     """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
@@ -128,7 +128,7 @@ class SqlStore:
         return self._url.dialect.connect(self._url.target, self._url.secrets, write_ahead=True)
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Do some work on the connection; once more on a new one if the old one is gone. All of it is repeatable."""
+        """Run ``work`` on the connection, and again on a new one if the old one is lost. All work is repeatable."""
         with self._lock:
             if self._connection is None:
                 self._connection = self._connect()

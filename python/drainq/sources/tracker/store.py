@@ -62,7 +62,7 @@ class MemoryStore:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
-        """Know no item: those of the parent are the parent's to follow."""
+        """Forget all items, which the parent follows."""
         self._lock = threading.Lock()
         self._items: dict[tuple[str, str], tuple[ItemState, int, float]] = {}
         self._counts: Counter[tuple[str, ItemState]] = Counter()

@@ -73,7 +73,7 @@ class ItemTracker:
         return cls(SqlStore(DatabaseUrl.parse(url), table=table), clock=clock)
 
     def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
-        """Say that items are in a state now.
+        """Set the state of items.
 
         Args:
             source: the source's name.
@@ -88,7 +88,7 @@ class ItemTracker:
         if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
             raise TypeError(f"mark takes an iterable of keys, such as [key], got a {type(keys).__name__}")
         distinct = {_text("a key", key) for key in keys}
-        if distinct:  # in one order: two writers of the same items cannot lock each other out
+        if distinct:  # sorted, so that two writers of the same items cannot deadlock
             self._store.mark(_text("source", source), sorted(distinct), state, self._clock.now())
 
     def state(self, source: str, key: str) -> ItemState | None:

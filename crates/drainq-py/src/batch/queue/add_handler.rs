@@ -89,7 +89,7 @@ impl BatchQueue {
     /// Returns:
     ///     A decorator, which registers a handler and returns it.
     /// Raises:
-    ///     TypeError: ``type`` is none, which the function itself is in ``@queue.handler`` without a call.
+    ///     TypeError: ``type`` is no type, such as the function itself in ``@queue.handler`` without a call.
     ///     TypeError, ValueError, DrainqError: as ``add_handler``, where the function is decorated.
     ///
     /// Example:

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 impl BatchQueue {
-    /// Raises ShutDown for a block that the queue would take no item in.
+    /// Raises ShutDown if the queue was shut down before the `with` block.
     fn refuse_if_shut_down(&self, py: Python<'_>) -> PyResult<()> {
         if self.shared().queue().is_running() {
             return Ok(());

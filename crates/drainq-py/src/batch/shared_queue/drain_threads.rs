@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl SharedQueue {
-    /// Starts the drain threads, and the balancer's, unless that was done.
+    /// Starts the drain threads, and the balancer's, unless they were started.
     #[cold]
     pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let process = self.process();
@@ -34,7 +34,7 @@ impl SharedQueue {
             pool.scheduler().add(process.queue.clone(), Arc::new(Caller::new(self, Role::Drain)));
             let started = pool.start_threads(py);
             if started.is_err() {
-                // The pool may have no thread at all, and an item that the queue took would wait for ever.
+                // The pool may have no thread, and an accepted item would wait for ever.
                 process.queue.close();
             }
             started?;

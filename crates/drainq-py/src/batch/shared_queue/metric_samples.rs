@@ -55,7 +55,7 @@ impl Observed for SharedQueue {
 }
 
 impl SharedQueue {
-    /// Has the queue read by the endpoint, under its name.
+    /// Lets the endpoint read the queue, under its name.
     pub fn observe(self: &Arc<Self>) {
         object_registry::observe("batch", self.name(), Arc::downgrade(self) as Weak<dyn Observed>);
     }

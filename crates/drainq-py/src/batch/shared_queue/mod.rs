@@ -59,7 +59,7 @@ pub struct SharedQueue {
     guard: PyOnceLock<Py<PyWeakrefReference>>,
     /// The number of the queue in this program.
     number: u64,
-    /// Whether the call that makes the queue's object has come to its end.
+    /// Whether the call that makes the queue's object has ended.
     is_made: AtomicBool,
 }
 
@@ -94,8 +94,8 @@ impl SharedQueue {
         Ok(Arc::new(shared))
     }
 
-    /// Has the queue closed at the end of `object`: when its last reference goes, or when the garbage collector
-    /// finds it in a cycle. The collector then keeps the callables that the queue still has to call (`caller_count.rs`).
+    /// Closes the queue at the end of `object`: when its last reference goes, or when the garbage collector finds it in
+    /// a cycle. The collector then keeps the callables that the queue still has to call (`caller_count.rs`).
     pub fn end_with(self: &Arc<Self>, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = object.py();
         let weak = Arc::downgrade(self);
@@ -110,12 +110,12 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// Says that the call that makes the queue's object has come to its end.
+    /// Records that the call that makes the queue's object has ended.
     pub fn set_made(&self) {
         self.is_made.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that call has come to its end. Read and written with the GIL.
+    /// Whether that call has ended. Read and written with the GIL.
     pub fn is_made(&self) -> bool {
         self.is_made.load(Ordering::Relaxed)
     }
@@ -201,7 +201,7 @@ impl Renew for SharedQueue {
     fn renew_in_child(&self, _py: Python<'_>) {
         let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
         self.callables.handlers.add_types(&fresh.queue, self.routing.keys.count());
-        // Partitions are never taken away: neither is one that was added for a handler that is gone.
+        // A partition is never removed, even if it was added for a removed handler.
         fresh.queue.grow_to_at_least(self.queue().partition_count());
         if !self.queue().is_running() {
             fresh.queue.close();

@@ -1,8 +1,8 @@
 //! From an object to the key of its type: a number, found without a lock.
 //!
-//! The *name* of an item's type is its class, or its dispatch key. Names that are equal are one type, so each
-//! is replaced by the first of its equals; the address of that object then stands for the type. A class is
-//! its own first: two classes are two types even if their metaclass calls them equal, and no class is hashed.
+//! The *name* of an item's type is its class, or its dispatch key. Equal names are one type. The *first* of equal
+//! names, whichever came first, stands for all of them by its address. A class is its own first: two classes are two
+//! types even if their metaclass calls them equal, and no class is hashed.
 //!
 //! An `operator.itemgetter` or `operator.attrgetter` of one name is not called: its work is done here, in a third of the
 //! time, with the same result and errors. A tuple or a dict holds the name of its type, so the name is borrowed, which
@@ -144,7 +144,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Makes a list without keys.
+    /// Makes an empty list of keys.
     pub fn new(py: Python<'_>, dispatch_key: Option<Py<PyAny>>) -> Self {
         Self {
             rule: KeyRule::of(py, dispatch_key),
@@ -214,8 +214,8 @@ impl Keys {
         Ok(first.map(|first| first.as_ptr().addr()))
     }
 
-    /// Returns the address that stands for a string or a number, as [`Self::address`] does; `None` if the comparison
-    /// with an equal raised an exception, which is left set.
+    /// Does what [`Self::address`] does, for a string or a number. `None`: a comparison raised an exception, which
+    /// stays set.
     #[inline]
     pub fn address_of_plain(&self, name: &Bound<'_, PyAny>) -> Option<Option<usize>> {
         if !name.is_exact_instance_of::<PyString>() && !name.is_exact_instance_of::<PyInt>() {

@@ -15,7 +15,7 @@ use pyo3::types::PyList;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// What a coroutine takes.
+/// The items that a coroutine takes.
 enum What {
     /// One item.
     Item(AtShutdown),
@@ -94,7 +94,7 @@ impl Streamed for Py<MultiQueue> {
 impl MultiQueue {
     /// Take the item whose turn it is from a coroutine: ``item = await queue.get_async()``.
     ///
-    /// The event loop goes on during the wait. Cancelling the wait takes nothing.
+    /// The event loop continues during the wait. Cancelling the wait takes nothing.
     ///
     /// Args:
     ///     timeout: seconds to wait for an item; None waits for ever.

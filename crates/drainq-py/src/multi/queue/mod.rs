@@ -151,7 +151,7 @@ impl MultiQueue {
         slf
     }
 
-    /// Shuts the queue down; what waits can still be got.
+    /// Shuts the queue down; waiting items can still be taken.
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
         self.shutdown(false);

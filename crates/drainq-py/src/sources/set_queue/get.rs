@@ -84,7 +84,7 @@ fn shut_down(py: Python<'_>) -> PyErr {
     errors::SHUT_DOWN.error(py, "the queue is shut down and empty")
 }
 
-/// SetGetOf a coroutine takes.
+/// The items that a coroutine takes.
 enum SetGetOf {
     /// One item.
     Item(AtShutdown),
@@ -183,7 +183,7 @@ impl SetQueue {
 
     /// Take the first item from a coroutine, waiting for one if there is none: ``item = await queue.get_async()``.
     ///
-    /// The event loop goes on during the wait. Cancelling the wait takes nothing.
+    /// The event loop continues during the wait. Cancelling the wait takes nothing.
     ///
     /// Args:
     ///     timeout: seconds to wait; ``None`` waits for ever.

@@ -243,7 +243,7 @@ impl SetQueue {
         slf
     }
 
-    /// Shuts the queue down; what waits can still be got.
+    /// Shuts the queue down; waiting items can still be taken.
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
         self.shutdown(false);
@@ -277,7 +277,7 @@ impl SetQueue {
     #[classmethod]
     #[pyo3(signature = (item, /))]
     fn __class_getitem__<'py>(class: &Bound<'py, PyType>, item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
-        let _: &Bound<'_, PyAny> = item; // what the items are is for type checkers alone
+        let _: &Bound<'_, PyAny> = item; // only type checkers use the type of the items
         class.clone()
     }
 

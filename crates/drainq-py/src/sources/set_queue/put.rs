@@ -145,7 +145,7 @@ impl SetQueue {
 
     /// Put an item at the end from a coroutine, waiting for room if there is none: ``await queue.put_async(item)``.
     ///
-    /// The event loop goes on during the wait. Cancelling the wait puts nothing.
+    /// The event loop continues during the wait. Cancelling the wait puts nothing.
     ///
     /// Args:
     ///     item, timeout: as :meth:`put`.

@@ -35,7 +35,7 @@ pub struct Guarded {
     pub duplicates: u64,
 }
 
-/// What a waiter waits for.
+/// The event for which a waiter waits.
 #[derive(Clone, Copy)]
 pub enum WaitFor {
     /// Getters wait for an item.
