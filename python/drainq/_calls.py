@@ -7,13 +7,11 @@ native code (``crates/drainq-py/src/gil.rs``).
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from drainq.callables import check_answer, check_callable, shown
+from drainq.callables import check_answer, check_callable
 from drainq.logger import log as _log
-from drainq.threads import start_thread as _start_thread
 from drainq.timer import SHARED, Alarm
 
 # ``getLogger`` takes the lock that all of logging shares. A signal handler that raises in there, on the thread of a
@@ -42,11 +40,6 @@ def later(seconds: float, work: Callable[[], object]) -> Alarm:
     return SHARED.after(seconds, work)
 
 
-def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
-    """Start a daemon thread."""
-    return _start_thread(target, name=name)
-
-
 def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any, Any, Any]:
     """Return the callables of a handler: ``consume``, and ``on_idle`` and ``on_close`` or None.
 
@@ -65,7 +58,7 @@ def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any,
     if consume is None:
         if not callable(handler):
             wanted = "a callable that takes a list, or have a method consume(batch)"
-            raise TypeError(f"{name} must be {wanted}; got {shown(handler)}")
+            raise TypeError(f"{name} must be {wanted}; got {handler!r}")
         consume = handler
     if loop is not None:
         from drainq.aio import on_loop

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from drainq._calls import handler_parts
 from drainq._native import DrainBalancer, PartitionSelector, check_name, read_seconds, read_whole, read_whole_or_none
-from drainq.callables import check_callable, shown
+from drainq.callables import check_callable
 from drainq.size_policies import BufferStrategy, PartitionPolicy, ThreadPolicy
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ strategy=BufferStrategy.BLOCKING, max_batch=8192)
     """
     if config is not None and not isinstance(config, BatchQueueConfig):
         raise TypeError(
-            f"config must be a BatchQueueConfig, such as BatchQueueConfig(threads=1), or None, got {shown(config)}"
+            f"config must be a BatchQueueConfig, such as BatchQueueConfig(threads=1), or None, got {config!r}"
         )
     every = _changed({} if config is None else _by_name(config), settings or {})
     if config is None and every.get("threads") is None and every.get("shared_scheduler") is None:
@@ -309,7 +309,7 @@ def _policy(name: str, value: Any) -> ThreadPolicy:
         return value
     if not _is_whole(value):
         wanted = "a ThreadPolicy, such as ThreadPolicy.cpu_cores(1.0), or a number of threads (int)"
-        raise TypeError(f"{name} must be {wanted}, got {shown(value)}")
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
     return _fixed(ThreadPolicy, name, value)
 
 
@@ -329,10 +329,10 @@ def _pool(name: str, value: Any) -> tuple[str, ThreadPolicy] | None:
         return None
     if not isinstance(value, tuple) or len(value) != 2:
         wanted = 'a tuple of a name and a ThreadPolicy, such as ("io", ThreadPolicy.fixed(8))'
-        raise TypeError(f"{name} must be {wanted}, got {shown(value)}")
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
     pool, policy = value
     if not isinstance(pool, str):
-        raise TypeError(f"{name}[0] must be a str, got {shown(pool)}")
+        raise TypeError(f"{name}[0] must be a str, got {pool!r}")
     pool = str.__str__(pool)  # of a subclass its text
     check_name(f"the name of a {name}", pool)
     return pool, _policy(f"{name}[1]", policy)
@@ -343,7 +343,7 @@ def _partitions(name: str, value: Any) -> PartitionPolicy:
         return value or _ONE_PARTITION
     if not _is_whole(value):
         wanted = "a PartitionPolicy, such as PartitionPolicy.adaptive(), or a number of partitions (int)"
-        raise TypeError(f"{name} must be {wanted}, got {shown(value)}")
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
     return _fixed(PartitionPolicy, name, value)
 
 
@@ -357,7 +357,7 @@ def _strategy(name: str, value: Any) -> BufferStrategy:
     if isinstance(value, str) and value.lower() in ("blocking", "if_possible"):
         return BufferStrategy(value.lower())
     wanted = 'BufferStrategy.BLOCKING or "blocking", or BufferStrategy.IF_POSSIBLE or "if_possible"'
-    raise TypeError(f"{name} must be {wanted}, got {shown(value)}")
+    raise TypeError(f"{name} must be {wanted}, got {value!r}")
 
 
 def _items(name: str, value: Any) -> int:
@@ -386,8 +386,7 @@ def _check_balancer(balancer: Any) -> None:
     assign = getattr(balancer, "assign", None)
     if assign is None and not callable(balancer):
         raise TypeError(
-            f"balancer must have a method assign({', '.join(shape)}), or be a callable of that shape, "
-            f"got {shown(balancer)}"
+            f"balancer must have a method assign({', '.join(shape)}), or be a callable of that shape, got {balancer!r}"
         )
     check_callable(*(("balancer", balancer) if assign is None else ("balancer.assign", assign)), *shape)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-__all__ = ["check_answer", "check_callable", "is_async", "shown"]
+__all__ = ["check_answer", "check_callable", "is_async"]
 
 
 def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = False) -> None:
@@ -39,20 +39,20 @@ def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = Fal
     """
     wanted = f"({', '.join(arguments)})"
     if not callable(value):
-        raise TypeError(f"{name} must be a callable that takes {wanted}, got {shown(value)}")
+        raise TypeError(f"{name} must be a callable that takes {wanted}, got {value!r}")
     if (lazy := _lazy(value)) and not (may_yield and lazy[1] is _GENERATOR):
         what, remedy = lazy
         if what == _ASYNC_FUNCTION and arguments == ("batch",):
             remedy += _OR_A_LOOP
         raise TypeError(
-            f"{name} must be a plain function that takes {wanted}, got {shown(value)}, which is {what}: "
+            f"{name} must be a plain function that takes {wanted}, got {value!r}, which is {what}: "
             f"a call of it runs nothing; {remedy}"
         )
     takes, why = _refusal(value, arguments)
     if why:
         raise TypeError(
             f"{name} is called with {len(arguments)} positional argument{'' if len(arguments) == 1 else 's'} "
-            f"{wanted}, got {shown(value)}, which takes {takes}: {why}"
+            f"{wanted}, got {value!r}, which takes {takes}: {why}"
         )
 
 
@@ -75,7 +75,7 @@ def check_answer(name: str, answer: Any) -> None:
         TypeError: the handler returned <generator object ...>: nothing of it has run, and nothing will run it. ...
     """
     if isinstance(answer, (CoroutineType, GeneratorType, AsyncGeneratorType)):
-        text = shown(answer)
+        text = repr(answer)
         if not isinstance(answer, AsyncGeneratorType):
             answer.close()  # Python need not warn of it as well
         raise TypeError(
@@ -114,19 +114,6 @@ def _refusal(value: Any, arguments: tuple[str, ...]) -> tuple[str, str]:
     except TypeError as error:
         return str(signature), str(error)
     return str(signature), ""
-
-
-def shown(value: object) -> str:
-    """Return the repr of a value for an error, or its class if the repr raises.
-
-    Example:
-        >>> shown("a")
-        "'a'"
-    """
-    try:
-        return repr(value)
-    except Exception as error:
-        return f"<an object of class {type(value).__name__} whose repr raised {type(error).__name__}>"
 
 
 _ASYNC_FUNCTION = "an async function"

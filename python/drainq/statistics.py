@@ -171,22 +171,8 @@ class BatchQueueStats(Statistics):
 
     @property
     def per_type(self) -> dict[Any, TypeStats]:
-        """A :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them.
-
-        Classes that are equal by their metaclass share an entry, although each has its own handler. If the hash or
-        comparison of a class or key raises, its entry is under a text instead.
-        """
-        per_type: dict[Any, TypeStats] = {}
-        for number, (name, counts) in enumerate(self.types):
-            stats = TypeStats(*counts)
-            try:
-                entry = per_type.setdefault(name, stats)
-            except Exception as error:
-                why = f"type {number}, whose hash or comparison raised {type(error).__name__}"
-                entry = per_type.setdefault(f"{_shown(name)} ({why})", stats)
-            if entry is not stats:  # the names are equal, and no code has seen the entry yet
-                vars(entry).update({key: count + getattr(stats, key) for key, count in vars(entry).items()})
-        return per_type
+        """A :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them."""
+        return {name: TypeStats(*counts) for name, counts in self.types}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the item counters by name, in the order of the two identities, for logs, JSON and metrics.
@@ -343,10 +329,3 @@ def multi_queue(total: _Counters, getters: int, parts: Iterable[tuple[Any, _Coun
     """
     sub_queues = {key: SubQueueStats(*counters) for key, counters in parts}
     return MultiQueueStats(*total, getters, sub_queues)
-
-
-def _shown(name: object) -> str:
-    try:
-        return repr(name)
-    except Exception as error:
-        return f"<an object of class {type(name).__name__} whose repr raised {type(error).__name__}>"

@@ -28,7 +28,7 @@ def refuse_green_threads() -> None:
         )
 
 
-def start_thread(target: Callable[..., object], *, name: str, args: tuple[Any, ...] = ()) -> threading.Thread:
+def start_thread(target: Callable[..., object], name: str, args: tuple[Any, ...] = ()) -> threading.Thread:
     """Start a daemon thread of this name that runs ``target`` with ``args``.
 
     Raises:

@@ -120,13 +120,8 @@ def test_what_takes_other_arguments_is_refused(make_queue, parameter):
 
 @pytest.mark.parametrize("parameter", [*PARAMETERS, "handler", "key"])
 def test_what_cannot_be_called_is_refused(make_queue, parameter):
-    class Broken:
-        def __repr__(self):
-            raise RuntimeError
-
-    for value, shown in ((3, "got 3"), (Broken(), "<an object of class Broken whose repr raised RuntimeError>")):
-        with pytest.raises(TypeError, match=f"^{parameter} must .*{shown}$"):
-            offers(parameter, value, make_queue)
+    with pytest.raises(TypeError, match=f"^{parameter} must .*got 3$"):
+        offers(parameter, 3, make_queue)
 
 
 def test_the_methods_of_a_handler_are_looked_at_too(make_queue):

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, MultiQueue
 from drainq.cli import main
 from drainq.commands import top
 from drainq.commands.frame import _batch as frame_of_batch
 from drainq.commands.frame import amount, frame
-from drainq.commands.scrape import Scrape, ScrapeError, endpoint_url, parse, scrape
+from drainq.commands.scrape import Scrape, endpoint_url, parse, scrape
 from drainq.commands.snapshot import rate, snapshot
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import MetricsServer, watch
@@ -56,7 +56,7 @@ def test_an_endpoint_is_a_port_a_place_or_a_url(typed, url):
 
 @pytest.mark.parametrize("typed", ["", "ftp://x", "host:port", "http://:80", "host:99999999"])
 def test_what_is_no_endpoint_is_refused_and_shown(typed):
-    with pytest.raises(ScrapeError, match="an endpoint is a port.*got"):
+    with pytest.raises(DrainqError, match="an endpoint is a port.*got"):
         endpoint_url(typed)
 
 

@@ -152,33 +152,6 @@ def test_a_poll_that_the_end_of_the_loop_cuts_off_gives_its_message_back(queue, 
     assert (again.payload, again.attempt) == (1, 1)
 
 
-def test_what_a_poll_takes_after_its_loop_was_closed_comes_back_although_its_task_is_kept(queue, world, monkeypatch):
-    queue.offer_or_update("a", 1, world.now)
-    storage = queue._session.storage
-    acquire, taken, go_on = storage.acquire, threading.Event(), threading.Event()
-
-    def slow(*arguments, **more):
-        fetched = acquire(*arguments, **more)
-        taken.set()
-        assert go_on.wait(60)
-        return fetched
-
-    monkeypatch.setattr(storage, "acquire", slow)
-    loop = asyncio.new_event_loop()
-    polling = loop.create_task(queue.try_poll_async())
-    loop.run_until_complete(asyncio.sleep(0))
-    assert taken.wait(60)
-    loop.close()
-    monkeypatch.undo()
-    go_on.set()
-    envelope = queue.poll(timeout=60)
-    assert (envelope.payload, envelope.attempt) == (1, 1)
-    assert not polling.done()
-    polling.get_coro().close()  # as the collector does, later: there is nothing more to give back
-    assert queue.try_poll() is None
-    assert envelope.ack()
-
-
 def test_closing_waits_for_what_a_cancelled_poll_gives_back(world):
     queue, other = world.open(), world.open()
     queue.offer_or_update("a", 1, world.now)

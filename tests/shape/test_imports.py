@@ -26,7 +26,7 @@ MAY_KNOW = {
     },
     "backoff": {"arguments", "clock"},
     "__main__": {"cli"},
-    "_calls": {"aio", "callables", "logger", "threads", "timer"},
+    "_calls": {"aio", "callables", "logger", "timer"},
     "aio": {"callables", "errors"},
     "batch_config": {"_calls", "_native", "aio", "callables", "size_policies"},
     "size_policies": {"_native"},

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drainq.sql import Database, DatabaseError, Dialect, connect
+from drainq.sql import Database, DatabaseError, Dialect
 from drainq.sql.connect import connect_postgres, connect_sqlite
 from drainq.sql.url import DatabaseUrl
 
@@ -33,21 +33,6 @@ def test_postgresql_is_told_what_the_url_does_not_say(query, more, settings):
     connect_postgres(url, connection_class=SimpleNamespace(connect=lambda *of, **all: told.append((of, all))), **more)
     usual = {"autocommit": True, "client_encoding": "UTF8", "password": "secret"}
     assert told == [((url.target,), {**usual, **settings})] and "secret" not in url.target
-
-
-@pytest.mark.parametrize(("timeout", "seconds"), [(None, 1.0), (0.3, 0.3), (5.0, 1.0)])
-def test_the_code_of_a_refusal_is_looked_up_for_a_second_at_most(timeout, seconds, monkeypatch):
-    psycopg, asked = pytest.importorskip("psycopg"), []
-    kind = type("Refused", (psycopg.OperationalError,), {"pgconn": SimpleNamespace(needs_password=False)})
-
-    def refuse(*_, **__):
-        raise kind("abgelehnt")
-
-    monkeypatch.setattr(connect, "refusal_code", lambda *of, seconds: asked.append(seconds) or "53300")
-    with pytest.raises(kind) as refused:
-        url = DatabaseUrl.parse("postgresql://h/db")
-        connect_postgres(url, timeout=timeout, connection_class=SimpleNamespace(connect=refuse))
-    assert asked == [seconds] and refused.value.sqlstate == "53300"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from drainq.sql.driver_errors import (
     failure_of,
     one_line,
     passes,
-    reason_is_open,
     table_is_missing,
 )
 
@@ -68,23 +67,6 @@ def test_an_error_of_psycopg_without_a_code_is_known_by_its_class():
     ):
         error = kind("x")
         assert failure_of(error) is meaning and connection_is_gone(error) is (meaning is Failure.PASSES)
-
-
-def test_only_a_refusal_whose_code_is_not_known_is_looked_into():
-    psycopg = pytest.importorskip("psycopg")
-    connection = {"pgconn": SimpleNamespace(needs_password=False)}
-
-    def error(kind, text, **more):
-        return type("Refused", (kind,), {**connection, **more})(text)
-
-    assert reason_is_open(error(psycopg.OperationalError, "abgelehnt"))
-    for known in (
-        error(psycopg.OperationalError, "abgelehnt", sqlstate="3D000"),
-        error(psycopg.OperationalError, "abgelehnt", pgconn=None),
-        error(psycopg.OperationalError, 'FATAL:  database "nope" does not exist'),
-        error(psycopg.errors.ConnectionTimeout, "zu spät"),
-    ):
-        assert not reason_is_open(known)
 
 
 def test_a_drivers_message_is_shown_in_one_line_without_a_password():

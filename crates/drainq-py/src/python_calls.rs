@@ -1,6 +1,6 @@
 //! Calls the functions of the package that this module needs: the log, error handlers, balancers, threads, statistics.
 //!
-//! Those of `drainq/_calls.py` are looked up when the first queue is made, so that no drain thread imports anything.
+//! They are looked up when the first queue is made, so that no drain thread imports anything.
 
 use crate::ctrl_c;
 use crate::gil::PythonFunction;
@@ -11,14 +11,14 @@ static LOG: PythonFunction = PythonFunction::of("drainq._calls", "log");
 static HANDLER_PARTS: PythonFunction = PythonFunction::of("drainq._calls", "handler_parts");
 static REPORT_FAILURE: PythonFunction = PythonFunction::of("drainq._calls", "report_failure");
 static PLAN: PythonFunction = PythonFunction::of("drainq._calls", "plan");
-static CHECK_ANSWER: PythonFunction = PythonFunction::of("drainq._calls", "check_answer");
-static START_THREAD: PythonFunction = PythonFunction::of("drainq._calls", "start_thread");
+static CHECK_ANSWER: PythonFunction = PythonFunction::of("drainq.callables", "check_answer");
+static START_THREAD: PythonFunction = PythonFunction::of("drainq.threads", "start_thread");
 /// Reports items that are not handled; calls a function later.
 pub static REPORT_DROPS: PythonFunction = PythonFunction::of("drainq._calls", "report_drops");
 pub static LATER: PythonFunction = PythonFunction::of("drainq._calls", "later");
 static CHECK_CALLABLE: PythonFunction = PythonFunction::of("drainq.callables", "check_callable");
 
-/// Looks up all of `drainq/_calls.py`.
+/// Looks up those that drain threads call.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
     [&LOG, &HANDLER_PARTS, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &START_THREAD, &REPORT_DROPS, &LATER]
         .into_iter()
@@ -32,7 +32,7 @@ pub fn value(py: Python<'_>, error: PyErr) -> Bound<'_, PyBaseException> {
 
 /// Starts a daemon thread of this name that calls `target`.
 pub fn start_thread(py: Python<'_>, name: &str, target: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    Ok(START_THREAD.call(py, (name, target))?.unbind())
+    Ok(START_THREAD.call(py, (target, name))?.unbind())
 }
 
 /// Writes to the logger `drainq` at `level`; never raises.

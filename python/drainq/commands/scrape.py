@@ -29,10 +29,6 @@ _ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 _SPACE = 64 << 20  # bytes of the largest answer that is read
 
 
-class ScrapeError(DrainqError):
-    """Raised if an endpoint does not answer, or answers without samples."""
-
-
 @dataclass
 class Scrape:
     """The answer of one process.
@@ -79,7 +75,7 @@ def endpoint_url(text: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ScrapeError(f"an endpoint is a port, host:port or http://host:port/metrics, got {text!r}")
+        raise DrainqError(f"an endpoint is a port, host:port or http://host:port/metrics, got {text!r}")
     return place if parts.path not in ("", "/") else f"{place.rstrip('/')}/metrics"
 
 

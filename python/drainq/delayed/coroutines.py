@@ -93,28 +93,15 @@ class CallThreads:
     async def take(self, call: Callable[[], R], give_back: Callable[[R], object]) -> R:
         """Run the call in a thread and return its result. When cancelled, pass the result to ``give_back``.
 
-        The same happens if the event loop was closed before the task ended, because nothing would wake the task.
+        If the event loop is closed before the task has ended, as ``asyncio.run`` never does, a message that was taken
+        comes back when its lease ends.
         """
         running = self.submit(call)
-        loop, cut_off = asyncio.get_running_loop(), [True]
-
-        def give_back_once() -> None:
-            try:
-                cut_off.pop()
-            except IndexError:
-                return
-            self.give_back_after(running, give_back)
-
-        def done(_: Future[R]) -> None:
-            if loop.is_closed() and not running.cancelled() and running.exception() is None:
-                give_back_once()
-
-        running.add_done_callback(done)
         try:
             return await asyncio.wrap_future(running)
         except BaseException:
             if not running.cancelled() and not (running.done() and running.exception() is not None):
-                give_back_once()
+                self.give_back_after(running, give_back)
             raise
 
     def give_back_after(self, running: Future[R], give_back: Callable[[R], object]) -> Future[None]:

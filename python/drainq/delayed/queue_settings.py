@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from drainq.arguments import check_clock_if_given, flag
@@ -14,68 +14,34 @@ from drainq.delayed.message import check_count, check_text
 if TYPE_CHECKING:
     from drainq.delayed.storage.base import Storage
 
+_FLAGS = ("notify", "database_time", "log_values")
+
 
 @dataclass(frozen=True)
 class QueueSettings:
     """The settings of one open queue. :meth:`drainq.delayed.DelayedQueue.open` explains each.
-
-    Args:
-        name: the queue's name.
-        codec, time, retry, clock, source: None stands for the default.
-        max_attempts, notify, database_time, history, log_values: see there.
 
     Raises:
         TypeError, ValueError: a setting is invalid; the message names it.
     """
 
     name: str
-    codec: Codec
-    time: TimeConfig
-    retry: RetryConfig
-    clock: Clock
-    max_attempts: int | None
     source: str
-    notify: bool
-    database_time: bool
-    history: int | None
+    codec: Codec = field(default_factory=MsgspecCodec)
+    time: TimeConfig = field(default_factory=TimeConfig)
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    clock: Clock = field(default_factory=SystemClock)
+    max_attempts: int | None = None
+    notify: bool = False
+    database_time: bool = False
+    history: int | None = None
     log_values: bool = False
 
     @classmethod
-    def of(
-        cls,
-        queue: str,
-        *,
-        codec: Codec | None = None,
-        time: TimeConfig | None = None,
-        retry: RetryConfig | None = None,
-        clock: Clock | None = None,
-        max_attempts: int | None = None,
-        source: str | None = None,
-        notify: bool = False,
-        database_time: bool = False,
-        history: int | None = None,
-        log_values: bool = False,
-    ) -> QueueSettings:
-        """Return the settings, with defaults for missing ones."""
-        name = _check_name(queue, "queue")
-        _check_kind("time", time, TimeConfig, "a TimeConfig, such as TimeConfig(acquire_timeout=60)")
-        _check_kind("retry", retry, RetryConfig, "a RetryConfig, such as RetryConfig(max_retries=3)")
-        if codec is not None and not all(hasattr(codec, part) for part in ("type_name", "encode", "decode")):
-            raise TypeError(f"codec must have type_name, encode and decode, as JsonCodec() has, got {codec!r}")
-        check_clock_if_given(clock)
-        return cls(
-            name=name,
-            codec=MsgspecCodec() if codec is None else codec,
-            time=TimeConfig() if time is None else time,
-            retry=RetryConfig() if retry is None else retry,
-            clock=SystemClock() if clock is None else clock,
-            max_attempts=max_attempts,
-            source=name if source is None else _check_name(source, "source"),
-            notify=flag("notify", notify),
-            database_time=flag("database_time", database_time),
-            history=history,
-            log_values=flag("log_values", log_values),
-        )
+    def of(cls, queue: str, **given: Any) -> QueueSettings:
+        """Return the settings, with defaults for missing ones and for None."""
+        some = {name: value for name, value in given.items() if value is not None or name in _FLAGS}
+        return cls(queue, **{"source": queue, **some})
 
     def check_storage(self, storage: Storage) -> None:
         """Raise ValueError for a setting that this storage does not support."""
@@ -86,21 +52,24 @@ class QueueSettings:
             )
 
     def __post_init__(self) -> None:
+        for name, wanted, kind in (
+            ("time", "a TimeConfig, such as TimeConfig(acquire_timeout=60)", TimeConfig),
+            ("retry", "a RetryConfig, such as RetryConfig(max_retries=3)", RetryConfig),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} must be {wanted}, got {getattr(self, name)!r}")
+        if not all(hasattr(self.codec, part) for part in ("type_name", "encode", "decode")):
+            raise TypeError(f"codec must have type_name, encode and decode, as JsonCodec() has, got {self.codec!r}")
+        check_clock_if_given(self.clock)
+        for name, text in (("queue", self.name), ("source", self.source)):
+            if not isinstance(text, str):
+                raise TypeError(f"{name} must be a str, got {text!r}")
+            if not text.strip():
+                raise ValueError(f"{name} must not be blank, got {text!r}")
+            check_text(text, name)
+        for name in _FLAGS:
+            flag(name, getattr(self, name))
         if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {self.max_attempts!r}")
         if self.history is not None:
             check_count("history", self.history)
-
-
-def _check_kind(name: str, value: object, kind: type, wanted: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(f"{name} must be {wanted}, got {value!r}")
-
-
-def _check_name(name: Any, what: str) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{what} must be a str, got {name!r}")
-    if not name.strip():
-        raise ValueError(f"{what} must not be blank, got {name!r}")
-    check_text(name, what)
-    return name

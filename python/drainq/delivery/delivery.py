@@ -324,7 +324,7 @@ class Delivery:
         return error_text(error, values=self._log_values)
 
     def _described(self, item: object) -> str:
-        return _shown(item) if self._log_values else self.sink.described(item)
+        return repr(item)[:200] if self._log_values else self.sink.described(item)
 
     def _log_failure(self, message: str, count: int, error: BaseException) -> None:
         log.error(message, self._name, count, exc_info=to_show(error, values=self._log_values))
@@ -399,11 +399,3 @@ class _RefusedHere(_Given):
     def __init__(self, error: BaseException, part: list[Any]) -> None:
         super().__init__(error)
         self.part = part
-
-
-def _shown(item: object) -> str:
-    try:
-        text = repr(item)
-    except Exception:
-        return f"a {type(item).__name__}"
-    return text if len(text) <= 200 else text[:200] + "..."

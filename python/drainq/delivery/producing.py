@@ -16,7 +16,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic
 
 from drainq._native import BatchQueue
@@ -193,9 +193,24 @@ class Producer(abc.ABC, Generic[Item]):
 
     def _offering(self, item: object) -> contextlib.AbstractContextManager[Callable[[bool], bool]]:
         """Count an item as offered, unless the block ends without queueing it."""
-        if self._bytes is None or self._types is not None:
-            return contextlib.nullcontext(bool)
-        return _Offered(self, type(item))
+        bounded = self._bytes is not None and self._types is None
+        return self._counted(type(item)) if bounded else contextlib.nullcontext(bool)
+
+    @contextlib.contextmanager
+    def _counted(self, kind: type) -> Iterator[Callable[[bool], bool]]:
+        """Count an item from before it is queued, because the worker may get it before ``produce`` returns."""
+        queued = []
+
+        def note(was_queued: bool) -> bool:
+            queued.append(was_queued)
+            return was_queued
+
+        self._count_offered(kind, 1)
+        try:
+            yield note
+        finally:
+            if queued != [True]:
+                self._count_offered(kind, -1)
 
     def _count_offered(self, kind: type, count: int) -> None:
         with self._lock:
@@ -218,22 +233,3 @@ class Producer(abc.ABC, Generic[Item]):
             return dict(self._offered)
         types = self._types
         return {kind: of.accepted for kind, of in queue.per_type.items() if types is None or kind in types}
-
-
-class _Offered:
-    """Counts an item from before it is queued, because the worker may get it before ``produce`` returns."""
-
-    def __init__(self, producer: Producer[Any], kind: type) -> None:
-        self._producer, self._kind, self._was_queued = producer, kind, False
-
-    def __enter__(self) -> Callable[[bool], bool]:
-        self._producer._count_offered(self._kind, 1)
-        return self._note
-
-    def _note(self, was_queued: bool) -> bool:
-        self._was_queued = was_queued
-        return was_queued
-
-    def __exit__(self, *_: object) -> None:
-        if not self._was_queued:
-            self._producer._count_offered(self._kind, -1)

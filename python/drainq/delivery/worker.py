@@ -357,10 +357,6 @@ def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
 
 
-def _seconds_until(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
 def _margin(timeout: float, *, keeps: bool) -> float:
     """Return how many seconds of a timeout are reserved for keeping unsent items; the last quarter is for calls that
     hang.

@@ -5,7 +5,7 @@
 | ``dialect`` | the interface for the differences between databases |
 | ``sqlite``, ``postgres`` | the two dialects, with their URLs; importing one registers it |
 | ``url`` | reads database URLs, and hides passwords |
-| ``connect``, ``connect_refusal`` | open a connection; find out why a server refused one |
+| ``connect`` | opens a connection |
 | ``postgres_connection`` | connections to PostgreSQL, whose waits another thread can end |
 | ``quoting`` | quotes names and texts |
 | ``driver_errors`` | classifies a driver's errors |

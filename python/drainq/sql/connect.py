@@ -14,8 +14,6 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as percent_encoded
 
-from drainq.sql.connect_refusal import refusal_code
-from drainq.sql.driver_errors import reason_is_open
 from drainq.sql.url import DatabaseUrl
 
 if TYPE_CHECKING:
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
 LOCK_TIMEOUT = 60.0  # seconds that a SQLite connection waits for another's transaction to end
 CONNECT_TIMEOUT = 10.0  # seconds that an attempt to reach PostgreSQL may take
-
-_SECOND_ATTEMPT = 1.0  # seconds to learn the code of a refusal
 
 _SILENCE = {
     "keepalives": 1,
@@ -139,11 +135,4 @@ def connect_postgres(
         settings["options"] = f"{options} {said.get('options', '')}".strip()
     if connection_class is None:
         from drainq.sql.postgres_connection import CuttableConnection as connection_class
-    try:
-        return connection_class.connect(url.target, autocommit=True, **settings, **dict(url.secrets))
-    except psycopg.OperationalError as error:
-        if reason_is_open(error):
-            conninfo = psycopg.conninfo.make_conninfo(url.target, **settings, **dict(url.secrets))
-            seconds = _SECOND_ATTEMPT if timeout is None else min(timeout, _SECOND_ATTEMPT)
-            error.sqlstate = refusal_code(psycopg, conninfo, seconds=seconds)
-        raise
+    return connection_class.connect(url.target, autocommit=True, **settings, **dict(url.secrets))

@@ -15,9 +15,8 @@ Decisions for ambiguous codes:
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
 4. A failure to connect has no code, because libpq does not pass it on. A host without an address is recognised by the
-   error number of the resolver, a missing password by a flag of libpq, and a refusal in English by its text. For any
-   other refusal :mod:`drainq.sql.connect_refusal` connects once more to read the code. Without a code the failure
-   passes.
+   error number of the resolver, a missing password by a flag of libpq, and a refusal in English by its text. Any
+   other failure passes, also a refusal in another language.
 """
 
 from __future__ import annotations
@@ -170,14 +169,6 @@ def _cannot_connect(error: Any) -> bool:
         return int(unresolved[1]) in _NO_SUCH_HOST
     wants_password = getattr(getattr(error, "pgconn", None), "needs_password", False)
     return bool(wants_password) or _REFUSED_TO_CONNECT.search(str(error)) is not None
-
-
-def reason_is_open(error: Any) -> bool:
-    """Return whether the reason of a refused connection is still unknown, so that its code must be found out."""
-    psycopg: Any = sys.modules["psycopg"]
-    if sqlstate_of(error) is not None or isinstance(error, psycopg.errors.ConnectionTimeout):
-        return False
-    return getattr(error, "pgconn", None) is not None and not _cannot_connect(error)
 
 
 def failure_of_postgres(error: Any) -> Failure | None:

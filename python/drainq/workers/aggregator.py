@@ -91,11 +91,14 @@ class MetricsAggregator(Holder[Item]):
             fresh = [item for item in batch if self._time(item) >= oldest]
         else:
             fresh = batch
+        keyed = [(self._key(item), item) for item in fresh]
+        if keyed:  # an async function behind a lambda is async for every item
+            check_answer("key", keyed[0][0])
         merged, merge = self._merged, self._merge
         before: dict[Hashable, Any] = {}
         added: list[Hashable] = []
         try:
-            for key, item in _keyed(self._key, fresh):
+            for key, item in keyed:
                 if key not in merged:
                     merged[key] = item
                     added.append(key)
@@ -128,13 +131,6 @@ class MetricsAggregator(Holder[Item]):
 
     def _hand_on(self, taken: dict[Hashable, Any]) -> None:
         check_answer("the sink", self._sink(list(taken.values())))
-
-
-def _keyed(key_of: Callable[[Any], Hashable], items: list[Any]) -> list[tuple[Hashable, Any]]:
-    keyed = [(key_of(item), item) for item in items]
-    if keyed:  # an async function behind a lambda is async for every item
-        check_answer("key", keyed[0][0])
-    return keyed
 
 
 def _as_it_is(stored: Any) -> Any:

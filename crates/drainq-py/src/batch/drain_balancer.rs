@@ -58,22 +58,13 @@ impl DrainBalancer {
 
 /// The user's balancer, and how often it is asked.
 pub struct UserBalancer {
-    balancer: Py<PyAny>,
+    /// The user's object.
+    pub balancer: Py<PyAny>,
     /// Time between two calls of the balancer.
     pub interval: Duration,
 }
 
 impl UserBalancer {
-    /// Keeps a balancer, and the time between two of its calls.
-    pub fn new(balancer: Py<PyAny>, interval: Duration) -> Self {
-        Self { balancer, interval }
-    }
-
-    /// Returns the user's object, to be shown to the garbage collector.
-    pub fn balancer(&self) -> &Py<PyAny> {
-        &self.balancer
-    }
-
     /// Asks the balancer for the new owner of each partition, and checks the answer.
     pub fn plan(&self, py: Python<'_>, measured: Throughput) -> PyResult<Option<Vec<ThreadId>>> {
         let plan =

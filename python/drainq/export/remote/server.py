@@ -34,7 +34,7 @@ from drainq.errors import DrainqWarning
 from drainq.export.grpc_channel import frames_inside, is_loopback, pem, target
 from drainq.export.optional_packages import extra
 from drainq.export.remote.received import Received
-from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode, item_decoder
+from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.statistics import Statistics
 
@@ -142,7 +142,7 @@ class RemoteServer:
         listen_on = target("address", address)
         credentials = self._credentials(listen_on, certificate, key, client_authorities, insecure)
         try:
-            self._decode = item_decoder(Any if type is None else type).decode
+            self._decode = msgspec.msgpack.Decoder(Any if type is None else type).decode
         except TypeError as error:
             raise TypeError(f"type must be what msgspec can decode to, or None, got {type!r}: {error}") from error
         self._handler, self._queue = handler, queue

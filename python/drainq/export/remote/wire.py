@@ -16,8 +16,6 @@ Source: ``RemoteService.proto`` in SkyWalking, which has no identity of batches,
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 METHOD = "/drainq.Remote/Deliver"
@@ -45,34 +43,6 @@ class Ack(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode_item = msgspec.msgpack.Encoder().encode
-_encode = msgspec.msgpack.Encoder().encode
-_batch = msgspec.msgpack.Decoder(WireBatch)
-_ack = msgspec.msgpack.Decoder(Ack)
-
-
-def encode(message: WireBatch | Ack) -> bytes:
-    """Return the bytes of a message."""
-    return _encode(message)
-
-
-def decode_batch(data: bytes) -> WireBatch:
-    """Decode a batch.
-
-    Raises:
-        msgspec.DecodeError: the bytes are no batch.
-    """
-    return _batch.decode(data)
-
-
-def decode_ack(data: bytes) -> Ack:
-    """Decode an acknowledgement.
-
-    Raises:
-        msgspec.DecodeError: the bytes are no acknowledgement.
-    """
-    return _ack.decode(data)
-
-
-def item_decoder(of: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Return the decoder of one item for a type; for ``Any`` it returns dicts, lists, text, numbers and bytes."""
-    return msgspec.msgpack.Decoder(of)
+encode = msgspec.msgpack.Encoder().encode
+decode_batch = msgspec.msgpack.Decoder(WireBatch).decode
+decode_ack = msgspec.msgpack.Decoder(Ack).decode

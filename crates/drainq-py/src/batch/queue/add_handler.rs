@@ -45,12 +45,10 @@ impl BatchQueue {
         }
         let event_loop = self.shared().callables.event_loop.as_ref();
         let handler = Handler::new("handler", &handler, event_loop, self.shared().number())?;
-        if !(weight.is_finite() && weight > 0.0) {
-            return Err(errors::bad_value(format!("weight must be a number > 0, got {weight}")));
-        }
-        if weight > MAX_PARTITIONS as f64 {
+        if !(weight > 0.0 && weight <= MAX_PARTITIONS as f64) {
             return Err(errors::bad_value(format!(
-                "weight must be at most {MAX_PARTITIONS}, which is as many partitions as a queue can have, got {weight:?}"
+                "weight must be a number > 0 and at most {MAX_PARTITIONS}, which is as many partitions as a queue can \
+                 have, got {weight:?}"
             )));
         }
         self.shared().routing.keys.check(&r#type)?;

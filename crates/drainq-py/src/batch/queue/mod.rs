@@ -63,28 +63,18 @@ impl BatchQueue {
 
     /// Raises WouldDeadlock if this thread calls a handler of the queue.
     pub(super) fn refuse_in_handler(&self, py: Python<'_>, what: &str) -> PyResult<()> {
-        if self.shared.queue().is_draining_here() {
-            return Err(errors::WOULD_DEADLOCK.error(
-                py,
-                format!(
-                    "{what} of queue {:?} was called from one of its own handlers, which it would wait for; \
-                     call it from another thread",
-                    self.shared.name()
-                ),
-            ));
-        }
-        let Some(event_loop) = &self.shared.callables.event_loop else { return Ok(()) };
-        if coroutines::is_here(event_loop.bind(py))? {
-            return Err(errors::WOULD_DEADLOCK.error(
-                py,
-                format!(
-                    "{what} of queue {:?} was called in the event loop that runs its handlers, which it would keep \
-                     from running; await {what}_async, or call it from another thread",
-                    self.shared.name()
-                ),
-            ));
-        }
-        Ok(())
+        let event_loop = self.shared.callables.event_loop.as_ref();
+        let why = if self.shared.queue().is_draining_here() {
+            "from one of its own handlers, which it would wait for; call it from another thread".to_owned()
+        } else if event_loop.map_or(Ok(false), |event_loop| coroutines::is_here(event_loop.bind(py)))? {
+            format!(
+                "in the event loop that runs its handlers, which it would keep from running; await {what}_async, or \
+                 call it from another thread"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(errors::WOULD_DEADLOCK.error(py, format!("{what} of queue {:?} was called {why}", self.shared.name())))
     }
 }
 

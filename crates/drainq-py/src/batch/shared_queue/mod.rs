@@ -83,7 +83,7 @@ impl SharedQueue {
             pool,
             settings,
             grouping,
-            balancing: config.balancer.map(|balancer| UserBalancer::new(balancer, interval)),
+            balancing: config.balancer.map(|balancer| UserBalancer { balancer, interval }),
             shutdown_timeout: config.shutdown_timeout,
             drops: DropReports::new(name, config.on_drop),
             guard: PyOnceLock::new(),
@@ -176,7 +176,7 @@ impl SharedQueue {
         self.routing.traverse(visit)?;
         self.process().room_tasks.event_loops.traverse(visit)?;
         self.callables.traverse(visit)?;
-        visit.call(self.balancing.as_ref().map(UserBalancer::balancer))?;
+        visit.call(self.balancing.as_ref().map(|balancing| &balancing.balancer))?;
         visit.call(self.drops.held())
     }
 

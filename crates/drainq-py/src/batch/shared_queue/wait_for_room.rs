@@ -87,15 +87,14 @@ impl SharedQueue {
 
     fn check_not_draining_here(&self, py: Python<'_>, weight: u64) -> PyResult<()> {
         let event_loop = self.callables.event_loop.as_ref();
-        let is_loop_here = event_loop.map(|event_loop| coroutines::is_here(event_loop.bind(py))).transpose()?;
-        if is_loop_here == Some(true) {
-            self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-            return Err(core_errors::would_deadlock(py, self.name(), InCall::EventLoop));
-        }
-        if !self.queue().is_draining_here() {
+        let within = if event_loop.map_or(Ok(false), |event_loop| coroutines::is_here(event_loop.bind(py)))? {
+            InCall::EventLoop
+        } else if self.queue().is_draining_here() {
+            InCall::Handler
+        } else {
             return Ok(());
-        }
+        };
         self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-        Err(core_errors::would_deadlock(py, self.name(), InCall::Handler))
+        Err(core_errors::would_deadlock(py, self.name(), within))
     }
 }

@@ -1,8 +1,7 @@
 //! From an object to the key of its type: a number, found without a lock.
 //!
 //! The *name* of an item's type is its class, or its dispatch key. Equal names are one type. The *first* of equal
-//! names, whichever came first, stands for all of them by its address. A class is its own first: two classes are two
-//! types even if their metaclass calls them equal, and no class is hashed.
+//! names, whichever came first, stands for all of them by its address. A class is its own first, and is not hashed.
 //!
 //! An `operator.itemgetter` or `operator.attrgetter` of one name is not called: its work is done here, in a third of the
 //! time, with the same result and errors. A tuple or a dict holds the name of its type, so the name is borrowed, which
