@@ -13,7 +13,6 @@ from drainq.sql import Database, DatabaseError, Upsert
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeliveryError
 from drainq.workers.sql_sink import TableSink
-from drainq.workers.writer import _folded
 
 
 @pytest.fixture
@@ -115,14 +114,6 @@ def test_an_error_of_the_database_means_what_its_cause_means(url):
         error.__cause__ = cause
         assert sink.failure_of(error) is meaning
     assert sink.failure_of(locked) is Failure.PASSES and sink.failure_of(KeyError()) is Failure.DATA
-
-
-def test_rows_that_a_column_may_give_one_key_go_through_one_thread():
-    for one, other in (("A ", "a"), ("1", 1), (1.0, True), (b"x", "X"), (" 1e3", 1000), (None, "none"), ("i", "I")):
-        assert _folded(one) == _folded(other)
-    assert _folded(10**400) == str(10**400) and _folded("1") != _folded("1x")
-    with pytest.raises(TypeError):
-        _folded([1])
 
 
 def test_a_missing_table_is_said_at_once(url):

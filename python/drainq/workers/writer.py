@@ -44,7 +44,8 @@ class BatchWriter(SendingWorker[Row]):
         columns: the names of an item's values; an item is a tuple in this order.
         key: the columns that identify a row: a row replaces an existing one with equal columns. The table needs a
             primary key or unique index on them, whose rules decide which keys are equal. None: every row is inserted.
-        threads: drain threads, each with its own connection.
+        threads: drain threads, each with its own connection. With several, write the values of a key in one way: rows
+            whose keys only the database holds equal, such as ``1`` and ``"1"``, have no order.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.
@@ -83,30 +84,10 @@ class BatchWriter(SendingWorker[Row]):
         )
 
     def _key_of(self, row: Any) -> Hashable:
-        """Return the row's key in a coarse form, which is equal for all rows that a database may give one key."""
-        return tuple([_folded(row[place]) for place in self._places])
+        return tuple([row[place] for place in self._places])
 
     def _queue_settings(self) -> dict[str, Any]:
         settings = super()._queue_settings()
         if self._places:
             settings["partition_selector"] = PartitionSelector.by(self._key_of)
         return settings
-
-
-def _folded(value: Any) -> str | float:
-    """Map values that a column's type or collation may treat as equal to one value: ``1``, ``"1"`` and ``1.0``, or
-    ``"a"`` and ``"A "``. Rows with the same result go through one thread."""
-    if isinstance(value, (str, bytes)):
-        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        text = text.strip().casefold()
-        if text[:1] not in "+-.0123456789in":
-            return text
-        try:
-            return float(text)
-        except ValueError:
-            return text
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        hash(value)  # a list is the key of no row
-        return str(value).casefold()
