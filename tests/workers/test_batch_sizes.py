@@ -41,22 +41,22 @@ def test_what_is_stored_does_not_depend_on_the_company(kind, tmp_path, request):
             database.execute(f"CREATE TABLE sizes (id integer PRIMARY KEY CHECK (id >= 0), v {column})")
             sizes = (1, 100, 300, 5_000) if number % 8 == 2 else (1, 100, 300)
             for key in ((), ("id",)):
-                found = {(size, poison): write(database, url, key, value, size, poison)
+                sink = TableSink(url, Upsert("sizes", ["id", "v"], key=key))
+                found = {(size, poison): write(database, sink, value, size, poison)
                          for size in sizes for poison in (False, True)}  # fmt: skip
+                sink.close()
                 if len(set(found.values())) > 1:
                     wrong.append((column, value, key, found))
         database.execute("DROP TABLE sizes")
     assert wrong == []
 
 
-def write(database, url, key, value, size, poison):
+def write(database, sink, value, size, poison):
     """Return what became of each row: the same for all, or an answer that is equal to no other."""
-    sink = TableSink(url, Upsert("sizes", ["id", "v"], key=key))
     rows = [(n, value) for n in range(size)]
     if poison:
         rows.insert(size // 2, POISON)
     refused = [place for place, _ in sink.send(rows)] if size > 1 or poison else alone(sink, rows)
-    sink.close()
     stored = database.execute(f"SELECT {AS_TEXT[database.dialect.name]}, count(*) FROM sizes GROUP BY 1")
     database.execute("DELETE FROM sizes")
     if poison:
