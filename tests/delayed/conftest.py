@@ -143,5 +143,8 @@ def _drop_tables(url: str, tables: set[str]) -> None:
                 drop = sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table + suffix))
                 try:
                     connection.execute(drop)
-                except psycopg.errors.DeadlockDetected:  # the index for priorities was still being built
+                except (
+                    psycopg.errors.DeadlockDetected,
+                    psycopg.errors.InternalError_,
+                ):  # the index for priorities was still being built
                     connection.execute(drop)
