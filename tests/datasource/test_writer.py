@@ -15,6 +15,9 @@ from pyspark.sql import Row
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType, TimestampType
 
 from drainq.datasource import DrainqDataSource
+from drainq.datasource.columns import form_read
+from drainq.datasource.payload_form import PayloadForm
+from drainq.delayed import DelayedQueue
 from drainq.sql.database import Database
 
 KEY_AND_PAYLOAD = StructType().add("key", StringType()).add("payload", StringType())
@@ -28,7 +31,7 @@ def options(tmp_path):
 
 
 def rows(*keys, payload="new"):
-    return iter([pa.RecordBatch.from_pydict({"payload": [payload] * len(keys), "key": list(keys)})])
+    return iter([pa.RecordBatch.from_pydict({"payload": [*("old" for _ in keys[1:]), payload], "key": list(keys)})])
 
 
 def read(options, schema=SCHEMA):
@@ -57,13 +60,18 @@ def test_rows_in_each_form_keep_their_times_and_are_cut_into_chunks(options, mon
     due = [at for batch in found for at in batch["schedule_at"]]
     assert due[:3] == [AT.replace(microsecond=789_000)] * 3
     assert all(before < at.timestamp() < time.time() + 1 for at in due[3:])
-    assert read(options, StructType().add("key", StringType()))[0] == {"key": ["a", "c"]} and staged(options) == 0
+    raw = StructType().add("payload", BinaryType())
+    assert form_read(raw, None) is PayloadForm.BINARY and staged(options) == 0
+    keys = StructType().add("key", StringType())
+    with DelayedQueue.open(options["url"], "out", table="own") as queue:
+        queue.offer_or_update("a", {"no": "text"}, 0)
+    assert read(options, keys)[0] == {"key": ["a", "c"]}
 
 
 def test_an_option_says_whether_a_row_replaces_the_message_of_its_key(options):
-    for if_exists, payload, left in (("ignore", "1", "1"), ("ignore", "2", "1"), ("update", "3", "3")):
+    for if_exists, payload, left in (("ignore", "1", "old"), ("ignore", "2", "old"), ("update", "3", "3")):
         writer = DrainqDataSource({**options, "ifExists": if_exists}).writer(KEY_AND_PAYLOAD, False)
-        writer.commit([writer.write(rows("a", payload=payload))])
+        writer.commit([writer.write(rows("a", "a", payload=payload))])
         assert [batch["payload"] for batch in read(options)] == [[left]]
 
 

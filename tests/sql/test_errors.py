@@ -172,6 +172,7 @@ def test_the_table_names_classes_and_codes_that_postgresql_has():
     assert len(codes) > 200
     for code in SQLSTATES:
         assert code in codes or code in {known[:2] for known in codes}
+        assert Failure.DATA not in (SQLSTATES.get(code[:2]), SQLSTATES[code]) or SQLSTATES[code] is Failure.DATA
 
 
 @pytest.mark.parametrize("module", [drainq.sql.url, drainq.sql.quoting, drainq.sql.driver_errors])

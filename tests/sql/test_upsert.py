@@ -89,10 +89,11 @@ def test_one_row_object_that_comes_twice_counts_twice(database, table):
 
 def test_refused_rows_are_reported_in_order_whoever_refuses_them(database, table):
     rows = [("a", 1, 2**70, 0, 0, "x"), ("b", 1, 5, 0, 0, "x"), ("c", 1, 5, 0, 0, object())]  # PostgreSQL, then psycopg
+    rows += [("b", 1, 5, 0, 0, "y"), ("\ud800", 1, 5, 0, 0, "x")]
     with database.transaction():
         refused = write_each(database, Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE), rows)
-    assert [place for place, _ in refused] == [0, 2]
-    assert database.execute(f"SELECT k FROM {database.dialect.quote(table)}") == [("b",)]
+    assert [place for place, _ in refused] == [0, 2, 4]
+    assert database.execute(f"SELECT k, what, n FROM {database.dialect.quote(table)}") == [("b", "y", 10)]
 
 
 @pytest.mark.parametrize("size", [2, 300])

@@ -106,7 +106,6 @@ def _block(database: Database, upsert: Upsert, columns: list[str]) -> str:
     data = [code for code, failure in SQLSTATES.items() if failure is Failure.DATA]
     classes = ", ".join(literal(code) for code in data if len(code) == 2)
     others = ", ".join(literal(code) for code in data if len(code) == 5)
-    not_data = ", ".join(literal(code) for code, failure in SQLSTATES.items() if failure is not Failure.DATA) or "''"
     body = f"""
 #variable_conflict use_column
 DECLARE r record;
@@ -115,7 +114,7 @@ BEGIN
     BEGIN
       {insert};
     EXCEPTION WHEN OTHERS THEN
-      IF SQLSTATE NOT IN ({not_data}) AND (pg_catalog.left(SQLSTATE, 2) IN ({classes}) OR SQLSTATE IN ({others})) THEN
+      IF pg_catalog.left(SQLSTATE, 2) IN ({classes}) OR SQLSTATE IN ({others}) THEN
         INSERT INTO pg_temp.{_REFUSED} VALUES (r.place, SQLSTATE || ': ' || SQLERRM);
       ELSE
         RAISE;

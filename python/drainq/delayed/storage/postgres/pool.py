@@ -228,7 +228,7 @@ class PostgresPool:
             now = time.monotonic()
             connection.used_at = now
             reusable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
-            if reusable and not self._closed and connection.round == self._round:
+            if reusable and connection.round == self._round:
                 if now - connection.opened_at < _LONGEST_LIFE:
                     self._idle.append(connection)
                     if now >= self._tidy_at or self._closed:

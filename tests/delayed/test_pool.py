@@ -1,0 +1,140 @@
+"""The pool of connections, without a server: which connection is kept, taken again or closed."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+pytest.importorskip("psycopg")
+
+import psycopg
+
+from drainq.delayed.deadline import set_deadline
+from drainq.delayed.storage.postgres import pool as module
+from drainq.delayed.storage.postgres.connection import PoolExhausted
+from drainq.delayed.storage.postgres.pool import PostgresPool
+from drainq.sql.url import DatabaseUrl
+
+IDLE, BUSY = psycopg.pq.TransactionStatus.IDLE, psycopg.pq.TransactionStatus.INTRANS
+
+
+class Connection:
+    """What the pool asks of a connection."""
+
+    round, closed, spoken, used_at, patient, behind_a_pooler = 0, False, False, 0.0, False, False
+
+    def __init__(self, opened_at):
+        self.opened_at, self.pgconn = opened_at, types.SimpleNamespace(transaction_status=IDLE)
+
+    def was_spoken_to(self):
+        return self.spoken
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def now(monkeypatch):
+    now = [1000.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(module, "time", clock)
+    yield now
+    set_deadline(None)
+
+
+@pytest.fixture
+def pool(now):
+    pool = PostgresPool(DatabaseUrl.parse("postgresql://nowhere/db"), try_timeout=None, max_connections=3)
+    pool.opener = types.SimpleNamespace(open=lambda settings=None: Connection(now[0]))
+    return pool
+
+
+def taken(pool, count):
+    return [pool._take() for _ in range(count)]
+
+
+def give_back(pool, connections):
+    for connection in connections:
+        pool._give_back(connection)
+
+
+def test_the_last_connection_that_came_back_is_taken_first_and_one_that_cannot_be_used_is_closed(pool):
+    first, second, third = kept = taken(pool, 3)
+    give_back(pool, kept)
+    assert taken(pool, 3) == [third, second, first]
+    first.pgconn.transaction_status = BUSY
+    give_back(pool, kept)
+    assert (first.closed, second.closed, third.closed) == (True, False, False)
+    third.spoken = True
+    assert taken(pool, 1) == [second] and third.closed
+    give_back(pool, [second])
+    second.closed = True
+    assert pool._take() not in kept
+
+
+def test_no_more_than_allowed_are_open_whatever_becomes_of_them(pool, monkeypatch):
+    def refuse():
+        raise psycopg.OperationalError("away")
+
+    set_deadline(0.0)  # of the caller's try, which comes before the pool's own
+    monkeypatch.setattr(pool.opener, "open", refuse)
+    for _ in range(4):
+        with pytest.raises(psycopg.OperationalError, match="away"):
+            pool._take()
+    monkeypatch.setattr(pool.opener, "open", lambda: Connection(0.0))
+    for _ in range(2):
+        three = taken(pool, 3)
+        with pytest.raises(PoolExhausted, match="all 3 connections"):
+            pool._take()
+        three[0].pgconn.transaction_status = BUSY
+        give_back(pool, three)
+
+
+def test_a_connection_is_closed_after_an_hour_or_ten_minutes_of_rest(pool, now):
+    old, rests, used = taken(pool, 3)
+    give_back(pool, [old, rests, used])
+    now[0] += 599.0
+    assert taken(pool, 1) == [used]
+    now[0] += 60.0
+    give_back(pool, [used])
+    assert (old.closed, rests.closed, used.closed) == (True, True, False)
+    for now[0], closed in ((1000.0 + 3599.0, False), (1000.0 + 3600.0, True)):
+        give_back(pool, taken(pool, 1))
+        assert used.closed is closed
+
+
+def test_a_dead_connection_ends_the_round_of_all_that_are_as_old_and_no_later_one(pool):
+    refused, gone = psycopg.errors.UniqueViolation(), psycopg.errors.AdminShutdown()
+    one, other, third = three = taken(pool, 3)
+    for connection, error in ((one, KeyError()), (one, refused)):
+        pool._note(connection, error)
+    give_back(pool, three)
+    assert taken(pool, 3) == [third, other, one]
+    give_back(pool, [third])
+    one.closed = True
+    pool._note(one, refused)
+    pool._note(other, gone)  # of the same round, which has ended
+    give_back(pool, [one, other])
+    (new,) = taken(pool, 1)
+    assert other.closed and third.closed and not new.closed
+    pool._note(other, gone)
+    give_back(pool, [new])
+    assert taken(pool, 1) == [new]
+    pool._note(new, gone)
+    give_back(pool, [new])
+    assert new.closed
+
+
+def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
+    idle, used = taken(pool, 2)
+    give_back(pool, [idle])
+    with pytest.raises(KeyError), pool._borrowed() as borrowed:
+        borrowed.patient = True
+        raise KeyError
+    assert borrowed is idle and not idle.patient
+    pool.close()
+    give_back(pool, [used])
+    assert idle.closed and used.closed
+    with pytest.raises(psycopg.InterfaceError, match="are closed"):
+        pool._take()
