@@ -215,39 +215,3 @@ def no_fault():
 def _count(file):
     with sqlite3.connect(file) as connection:
         return connection.execute("SELECT count(*) FROM numbers").fetchone()[0]
-
-
-def tasks_leave_a_worker_flat(session, folder, tasks=1000):
-    """Threads, descriptors and memory of a worker after its 50th task and after its last are the same."""
-    from collections import defaultdict
-
-    def look(rows):
-        import psutil
-
-        yield from partition_fn(lambda info: {tuple: Totals(info, None)})((number,) for number in rows)
-        process = psutil.Process()
-        import threading
-
-        yield (
-            os.getpid(),
-            time.monotonic(),
-            process.num_threads(),
-            process.num_fds(),
-            process.memory_info().rss,
-            threading.active_count(),
-        )
-
-    seen = defaultdict(list)
-    found = session.sparkContext.parallelize(range(tasks * 10), tasks).mapPartitions(look).collect()
-    results = [row for row in found if len(row) == 3]
-    assert sum(n for _, n, _ in results) == tasks * 10
-    for pid, at, *state in (row for row in found if len(row) == 6):
-        seen[pid].append((at, state))
-    for states in seen.values():
-        ordered = [state for _, state in sorted(states)]
-        if len(ordered) < 100:
-            continue
-        settled, last = ordered[50], ordered[-1]
-        assert last[0] <= settled[0] and last[1] <= settled[1] and last[3] <= settled[3], (settled, last)
-        assert last[2] <= settled[2] * 1.05 + 2**20, (settled, last)
-    assert max(map(len, seen.values())) >= 100

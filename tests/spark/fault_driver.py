@@ -230,12 +230,6 @@ def idle(folder):
         run(spark, folder, cases.sink_survives, cases.no_fault)
 
 
-def flat(folder):
-    """A thousand tasks in one worker."""
-    with session("local[1]") as spark:
-        run(spark, folder, cases.tasks_leave_a_worker_flat)
-
-
 if __name__ == "__main__":
-    {each.__name__: each for each in (cluster, no_reuse, speculation, connect, idle, flat)}[sys.argv[1]](sys.argv[2])
+    {each.__name__: each for each in (cluster, no_reuse, speculation, connect, idle)}[sys.argv[1]](sys.argv[2])
     print("done", flush=True)

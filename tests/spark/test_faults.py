@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -51,34 +52,48 @@ def test_a_sink_that_is_cancelled_ends_and_the_next_one_is_exact(spark, tmp_path
 
 
 LAST_CASE = {
+    "idle": "sink_survives-no_fault",  # it waits a minute for Spark, meanwhile the others run
     "cluster": "sink_survives-kill_executor",
     "no_reuse": "preloaded",
     "speculation": "sink",
     "connect": "data source",
-    "idle": "sink_survives-no_fault",
-    "flat": "tasks_leave_a_worker_flat",
 }
 
 
+@contextmanager
+def driver(scenario, folder, java):
+    """A process that runs the cases of a scenario. Its output is in the files ``out`` and ``err`` of the folder."""
+    (logs := folder / "logs").mkdir(parents=True)
+    environment = {**os.environ, "JAVA_HOME": java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"FAULT_LOGS": str(logs), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(DRIVER), scenario, str(folder)]
+    with (
+        open(folder / "out", "w") as out,
+        open(folder / "err", "w") as err,
+        subprocess.Popen(command, env=environment, stdout=out, stderr=err) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.usefixtures("own_limit")
-@pytest.mark.parametrize("scenario", LAST_CASE)
-def test_totals_are_exact_on_other_masters(scenario, tmp_path):
-    if scenario == "connect":
-        pytest.importorskip("grpc_status")
+def test_totals_are_exact_on_other_masters(tmp_path):
+    pytest.importorskip("grpc_status")
     try:
         java = java_home()
     except DrainqError as missing:
         pytest.skip(str(missing))
-    folder, logs = tmp_path / "folder", tmp_path / "logs"
-    folder.mkdir()
-    logs.mkdir()
-    environment = {**os.environ, "JAVA_HOME": java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    ended = subprocess.run(
-        [sys.executable, str(DRIVER), scenario, str(folder)],
-        env={**environment, "FAULT_LOGS": str(logs), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert ended.stdout.splitlines()[-2:] == [LAST_CASE[scenario], "done"], ended.stdout + ended.stderr[-6000:]
+    first, *others = LAST_CASE
+    with driver(first, tmp_path / first, java) as idle:
+        for scenario in others:
+            with driver(scenario, tmp_path / scenario, java) as process:
+                process.wait(900)
+        idle.wait(900)
+    wrong = []
+    for scenario, last in LAST_CASE.items():
+        printed = (tmp_path / scenario / "out").read_text()
+        if printed.splitlines()[-2:] != [last, "done"]:
+            wrong.append(f"--- {scenario}\n{printed}{(tmp_path / scenario / 'err').read_text()[-6000:]}")
+    assert not wrong, "\n".join(wrong)
