@@ -114,7 +114,13 @@ def test_a_cancelled_consumer_cancels_its_handler_and_gives_the_message_back_unc
 
         consuming = asyncio.create_task(queue.consume_async(handle))
         await asyncio.wait_for(running.wait(), 60)
+        storage, gate = queue._session.storage, threading.Event()
+        release, storage.release = storage.release, lambda *given: gate.wait(60) and release(*given)
         consuming.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not consuming.done()  # before the message was given back
+        gate.set()
         with pytest.raises(asyncio.CancelledError):
             await consuming
         again = await queue.try_poll_async()

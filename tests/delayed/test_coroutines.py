@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 
 from drainq.delayed import OfferOutcome, ScheduledMessage, TimeConfig
+
+TENANT: ContextVar[str] = ContextVar("tenant")
 
 
 def test_offer_poll_and_ack(queue, world):
@@ -163,8 +166,10 @@ def test_closing_waits_for_what_a_cancelled_poll_gives_back(world):
         polling.cancel()
 
     asyncio.run(main())
+    assert queue._session.calls.close(0) is False
     threading.Timer(0.1, gate.remove).start()
     queue.close()
+    assert not queue._session.calls._returning
     again = other.try_poll()
     assert (again.payload, again.attempt) == (1, 1)
 
@@ -178,6 +183,8 @@ def test_calls_that_wait_for_the_database_leave_the_programs_own_threads_alone(q
         assert await asyncio.wait_for(asyncio.to_thread(lambda: "ran"), 30) == "ran"
         gate.remove()
         await asyncio.gather(*offers)
+        TENANT.set("ann")
+        assert await queue._session.calls.run(TENANT.get) == "ann"
 
     asyncio.run(main())
     assert queue.stats().ready == 50

@@ -176,7 +176,7 @@ def _java() -> Check:
     said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=_PATIENCE, check=False)
     line = (said.stderr or said.stdout).splitlines()[:1]
     number = line[0].partition('"')[2].partition('"')[0] if line else ""
-    major = number.split(".")[1 if number.startswith("1.") else 0] if number else ""
+    major = number.partition(".")[0]  # 1 for Java 8 and older
     if not major.isdigit():
         return Check("java", "warning", f"{program} does not say its version", "set JAVA_HOME to a Java 17 or 21")
     if int(major) < _OLDEST_JAVA:
