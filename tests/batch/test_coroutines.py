@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -437,3 +439,29 @@ def test_loops_on_several_threads_wait_for_room_in_one_queue():
         assert all(all(answer.result(60)) for answer in answers)
     assert queue.shutdown(30)
     assert sorted(handled) == list(range(800))
+
+
+AN_IMPORT_THAT_COMES_BACK = """
+import sys
+from drainq import BatchQueue
+
+queue, made = BatchQueue("a", consumer=print, threads=1), []
+
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "drainq.aio" and not made:
+            made.append(None)
+            made.append(queue.produce_async(1))
+
+
+sys.meta_path.insert(0, Finder())
+made.append(queue.produce_async(2))
+print(*[coroutine.close() for coroutine in made[1:]])
+"""
+
+
+@pytest.mark.system
+def test_the_import_of_the_first_call_may_run_code_that_makes_the_same_call():
+    ran = subprocess.run([sys.executable, "-c", AN_IMPORT_THAT_COMES_BACK], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, "None None\n"), ran.stderr

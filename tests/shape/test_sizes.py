@@ -29,7 +29,7 @@ CEILINGS = {
     "set queue": (1_340, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_105, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
-    "binding: base": (874, [BINDING]),
+    "binding: base": (886, [BINDING]),
     "binding: batch queue": (3_183, [f"{BINDING}/batch"]),
     "batch queue's settings": (320, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_098, [f"{BINDING}/multi"]),

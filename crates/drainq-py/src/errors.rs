@@ -1,7 +1,7 @@
 //! Makes the exceptions that this module raises, of the classes in `drainq/errors.py`. `core_errors.rs` turns the
 //! core's refusals into them.
 
-use crate::gil::PythonFunction;
+use crate::gil::{self, PythonFunction};
 use pyo3::exceptions::{
     PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration,
     PySystemError, PyTypeError, PyValueError,
@@ -31,7 +31,7 @@ impl ErrorClass {
 
     /// Returns the class itself.
     pub fn class<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyType>> {
-        self.class.import(py, self.module, self.name)
+        gil::import_once(py, &self.class, self.module, self.name)
     }
 
     /// Makes an exception of this class with `message`.

@@ -9,6 +9,7 @@
 //!    called only here, in [`call`], which goes through the door itself.
 
 use crate::guarded_calls::through_the_door;
+use pyo3::PyTypeCheck;
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
@@ -119,6 +120,22 @@ pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTup
     }
 }
 
+/// Returns what a module has under a name, after the first call without an import.
+///
+/// No lock is held during the import, which runs Python code: that code, or another thread that imports, may call this.
+pub fn import_once<'a, 'py, T: PyTypeCheck>(
+    py: Python<'py>,
+    known: &'a PyOnceLock<Py<T>>,
+    module: &str,
+    name: &str,
+) -> PyResult<&'a Bound<'py, T>> {
+    if let Some(found) = known.get(py) {
+        return Ok(found.bind(py));
+    }
+    let found = py.import(module)?.getattr(name)?.cast_into::<T>()?.unbind();
+    Ok(known.get_or_init(py, || found).bind(py))
+}
+
 /// A function or class of a Python module, looked up once.
 pub struct PythonFunction {
     module: &'static str,
@@ -134,7 +151,7 @@ impl PythonFunction {
 
     /// Returns the function itself.
     pub fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
-        self.function.import(py, self.module, self.name)
+        import_once(py, &self.function, self.module, self.name)
     }
 
     /// Calls it with a tuple of arguments.

@@ -13,13 +13,13 @@
 //! 1. No Python code runs while `loops` is locked, and `loops` is only locked with the GIL held.
 //! 2. While `is_scheduled` is set, a call of [`EventLoops::resume`] is due in the loop.
 
+use crate::gil::PythonFunction;
 use crate::{gil, python_calls};
 use drainq_core::sync::Mutex;
 use drainq_core::wait::tickets::Wake;
 use pyo3::exceptions::PyException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyFloat};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,8 +126,8 @@ impl EventLoops {
 
     fn call_soon(self: &Arc<Self>, event_loop: &Bound<'_, PyAny>, address: usize) -> PyResult<()> {
         let py = event_loop.py();
-        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let running = gil::call(RUNNING.import(py, "asyncio", "_get_running_loop")?, [])?;
+        static RUNNING: PythonFunction = PythonFunction::of("asyncio", "_get_running_loop");
+        let running = RUNNING.call(py, ())?;
         let all = self.clone();
         let resume =
             PyCFunction::new_closure(py, Some(c"resume"), None, move |args, _| all.resume(args.py(), address))?;
