@@ -211,9 +211,9 @@ class GetAll(Get):
 class Put(Case):
     """A putter in front of a full queue; its act is a get."""
 
-    def __init__(self, kind=MultiQueue, timeout=None):
+    def __init__(self, kind=MultiQueue, timeout=None, unique=False):
         self.queue, self.gotten, self.timeout = MultiQueue() if kind is MultiQueue else kind(1), [], timeout
-        self.sub = self.queue.add_sub_queue("s", capacity=1) if kind is MultiQueue else self.queue
+        self.sub = self.queue.add_sub_queue("s", capacity=1, unique=unique) if kind is MultiQueue else self.queue
         self.sub.put("a")
 
     async def run(self):
@@ -300,6 +300,7 @@ CASES = {
     "join_async of a set queue": lambda: Join(SetQueue),
     "put_async": Put,
     "put_async with a timeout": lambda: Put(timeout=60),
+    "put_async without duplicates": lambda: Put(unique=True),
     "get_async of a set queue": lambda: Get(lambda queue: queue.get_async(timeout=60), SetQueue),
     "get_many_async of a set queue": lambda: Get(lambda queue: queue.get_many_async(2, min_items=2), SetQueue),
     "stream_async of a set queue": lambda: GetAll(SetQueue),

@@ -236,7 +236,8 @@ class BatchQueueStats(Statistics):
 class SubQueueStats(Statistics):
     """The counters of one sub-queue at one moment.
 
-    ``put == got + removed + depth`` holds in every snapshot. ``put + rejected`` counts the items whose put has ended.
+    ``put == got + removed + depth`` holds in every snapshot. ``put + rejected + duplicates`` counts the items
+    whose put has ended.
 
     Attributes:
         depth: items waiting now, including those held by a waiting ``get_many``.
@@ -244,6 +245,7 @@ class SubQueueStats(Statistics):
         put: items accepted.
         got: items taken by getters.
         rejected: items refused: no room (in time), shut down, removed, or interrupted.
+        duplicates: items left out because an equal one waited; only with ``unique``.
         removed: items taken out by ``clear``, ``remove``, ``remove_if`` or an immediate shutdown.
         oldest_age: seconds that the head has waited, to a few milliseconds; None when empty.
         blocked_putters: threads and tasks that wait for room now.
@@ -254,6 +256,7 @@ class SubQueueStats(Statistics):
     put: int
     got: int
     rejected: int
+    duplicates: int
     removed: int
     oldest_age: float | None
     blocked_putters: int
@@ -269,7 +272,7 @@ class MultiQueueStats(SubQueueStats):
     Attributes:
         depth: items waiting now, including those of disabled sub-queues.
         high_water: the largest total depth so far.
-        put, got, rejected, removed: as in :class:`SubQueueStats`.
+        put, got, rejected, duplicates, removed: as in :class:`SubQueueStats`.
         oldest_age: seconds that the oldest head has waited; None when all are empty.
         blocked_putters: threads and tasks that wait for room now.
         blocked_getters: threads and tasks that wait for an item now.
@@ -316,7 +319,7 @@ def batch_queue(threads: Iterable[tuple[Any, ...]], counters: dict[str, Any]) ->
     return BatchQueueStats(threads=[ThreadStats(*thread) for thread in threads], **counters)
 
 
-_Counters = tuple[int, int, int, int, int, int, float | None, int]  # of SubQueueStats, in order
+_Counters = tuple[int, int, int, int, int, int, int, float | None, int]  # of SubQueueStats, in order
 
 
 def multi_queue(total: _Counters, getters: int, parts: Iterable[tuple[Any, _Counters]]) -> MultiQueueStats:

@@ -143,7 +143,7 @@ def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends)
                 with pytest.raises(asyncio.CancelledError):
                     await task
             else:
-                assert queue.get() == 1 if name == "put_async" else sub.put("one") is None
+                assert queue.get() == 1 if name == "put_async" else sub.put("one")
                 await task
         before = queue.stats()
         for _ in range(2):

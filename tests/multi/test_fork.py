@@ -128,3 +128,16 @@ def test_no_lock_is_left_taken_by_threads_that_wait_and_look():
     over.append(True)
     for waiter in waiters:
         waiter.result(PATIENCE)
+
+
+def test_a_child_knows_no_item_of_its_parent_as_a_duplicate():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", unique=True)
+    sub.put(1)
+
+    def check():
+        assert sub.put(1) and not sub.put(1)
+        assert queue.get() == 1 and sub.put(1)
+
+    assert in_child(check) == 0
+    assert not sub.put(1) and queue.get() == 1

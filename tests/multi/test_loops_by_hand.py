@@ -122,7 +122,7 @@ class Putters(Getters):
 
     def wake(self) -> tuple:
         self.queue.get_nowait()
-        return (None,)
+        return (True,)
 
     def waiting(self) -> int:
         return self.queue.stats().blocked_putters

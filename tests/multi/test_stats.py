@@ -74,7 +74,7 @@ def test_repr_names_the_counters(queue):
     assert sub.put_many(range(8), block=False) == 0
     waiting = [in_thread(sub.put, 9) for _ in range(3)] + [in_thread(queue.get) for _ in range(4)]
     eventually(lambda: (queue.stats().blocked_putters, queue.stats().blocked_getters) == (3, 4))
-    stats, counters = queue.stats(), "depth=6, high_water=9, put=9, got=2, rejected=8, removed=1"
+    stats, counters = queue.stats(), "depth=6, high_water=9, put=9, got=2, rejected=8, duplicates=0, removed=1"
     assert repr(stats["a"]) == (f"SubQueueStats({counters}, oldest_age={stats['a'].oldest_age}, blocked_putters=3)")
     assert repr(stats) == (
         f"MultiQueueStats({counters}, oldest_age={stats.oldest_age}, blocked_putters=3, blocked_getters=4, sub_queues={{'a': {stats['a']!r}}})"

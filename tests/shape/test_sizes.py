@@ -25,14 +25,14 @@ CORE, BINDING, PACKAGE = "crates/drainq-core/src", "crates/drainq-py/src", "pyth
 
 CEILINGS = {
     "core: batch queue": (3_960, [CORE]),
-    "core: multi-queue": (1_495, [f"{CORE}/multi"]),
-    "set queue": (1_340, [f"{CORE}/sources", f"{BINDING}/sources"]),
+    "core: multi-queue": (1_506, [f"{CORE}/multi"]),
+    "set queue": (1_384, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_105, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (886, [BINDING]),
     "binding: batch queue": (3_183, [f"{BINDING}/batch"]),
     "batch queue's settings": (320, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
-    "binding: multi-queue": (1_098, [f"{BINDING}/multi"]),
+    "binding: multi-queue": (1_270, [f"{BINDING}/multi"]),
     "binding: waiting": (587, [f"{BINDING}/waiting"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_748, [f"{PACKAGE}/sources"]),

@@ -118,6 +118,7 @@ def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
         >>> from drainq.monitoring import MetricsServer, watch
         >>> queue = MultiQueue()
         >>> queue.add_sub_queue("mail").put("hello")
+        True
         >>> _ = watch(queue, "outbox")
         >>> with MetricsServer(port=0) as server:
         ...     text = urlopen(server.url).read().decode()

@@ -81,6 +81,14 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
+    /// Counts an item that its caller leaves out because an equal one waits, unless it would be refused anyway.
+    pub fn leave_out(&mut self, slot: Slot) -> Result<(), PutRefusal> {
+        self.refusal(slot).map_or(Ok(()), Err)?;
+        self.sub_mut(slot).counters.duplicates += 1;
+        self.totals.duplicates += 1;
+        Ok(())
+    }
+
     pub fn reject(&mut self, slot: Slot, count: u64) {
         let sub = self.sub_mut(slot);
         sub.counters.rejected += count;

@@ -177,6 +177,12 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, _| state.reject(*slot, count));
     }
 
+    /// Counts an item that the caller leaves out because an equal one waits, unless it would be refused anyway.
+    pub fn leave_out(&self) -> Result<(), PutRefusal> {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, _| state.leave_out(*slot))
+    }
+
     /// Takes the head, if this sub-queue can be served.
     pub fn try_get(&self) -> Option<T> {
         let Owner { shared, slot } = &*self.owner;

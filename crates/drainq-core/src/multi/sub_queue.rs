@@ -23,6 +23,8 @@ pub struct Counters {
     pub got: u64,
     /// Items refused: no room (in time), shut down, or removed.
     pub rejected: u64,
+    /// Items left out because an equal one waited.
+    pub duplicates: u64,
     /// Items taken out without a get: `clear`, `remove`, a removed sub-queue, an immediate shutdown.
     pub removed: u64,
     /// The largest depth so far.

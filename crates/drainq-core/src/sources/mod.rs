@@ -2,6 +2,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`set_queue`] | order and identity of the entries, in one structure |
+//! | [`identity_table`] | the entries by identity |
+//! | [`set_queue`] | order, identity and state of the entries, in one structure |
 
+pub mod identity_table;
 pub mod set_queue;

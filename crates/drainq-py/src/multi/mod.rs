@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `queue/` | `MultiQueue`, a file for each verb: `get`, `get_many`, `get_async`, `sub_queues` |
-//! | `sub_queue/` | `SubQueue`: `put`, `put_async`, `contents`, `settings` |
+//! | `sub_queue/` | `SubQueue`: `put`, `put_async`, `contents`, `settings`, `unique` |
 //! | `selection.rs` | chooses the next sub-queue, in the core or by a Python object |
 //! | `stats.rs` | snapshots of the counters |
 //! | `label.rs`, `core_types.rs`, `values.rs` | the label of a sub-queue; the core's types; arguments |

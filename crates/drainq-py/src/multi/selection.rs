@@ -2,7 +2,7 @@
 
 use super::core_types::{Core, Wait};
 use super::label::Label;
-use super::sub_queue::SubQueue;
+use super::sub_queue::{SubQueue, left, shown};
 use crate::waiting::stream::Taken;
 use crate::{errors, gil};
 use drainq_core::multi::{Gathered, Nothing, Order};
@@ -70,25 +70,27 @@ impl SelectionRule {
     /// Takes the next item.
     pub fn take(&self, py: Python<'_>, core: &Core) -> PyResult<Taken<Py<PyAny>>> {
         match self {
-            Self::Native(_) => Ok(core.try_get().into()),
-            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().try_get())),
+            Self::Native(_) => Ok(core.try_get().map(|item| left(py, item)).into()),
+            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().try_get().map(|item| left(py, item)))),
         }
     }
 
     /// Takes the next item, with the label of its sub-queue.
     pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Taken<Labelled>> {
         match self {
-            Self::Native(_) => Ok(core.try_get_labelled().into()),
-            Self::Custom(object) => {
-                choose(py, core, object, |sub| Ok(sub.core().try_get().map(|item| (sub.label().clone(), item))))
-            }
+            Self::Native(_) => Ok(core.try_get_labelled().map(|(label, item)| (label, left(py, item))).into()),
+            Self::Custom(object) => choose(py, core, object, |sub| {
+                Ok(sub.core().try_get().map(|item| (sub.label().clone(), left(py, item))))
+            }),
         }
     }
 
     /// Takes up to `most` items in one step, if there are at least `least` and the core decides.
-    pub fn take_all(&self, core: &Core, least: usize, most: usize) -> Option<Vec<Py<PyAny>>> {
+    pub fn take_all(&self, py: Python<'_>, core: &Core, least: usize, most: usize) -> Option<Vec<Py<PyAny>>> {
         match self {
-            Self::Native(_) => core.try_get_all(least, most),
+            Self::Native(_) => {
+                core.try_get_all(least, most).map(|items| items.into_iter().map(|item| left(py, item)).collect())
+            }
             Self::Custom(_) => None,
         }
     }
@@ -117,8 +119,10 @@ impl SelectionRule {
     /// Reads the item that the next get takes.
     pub fn peek(&self, py: Python<'_>, core: &Core) -> PyResult<Taken<Py<PyAny>>> {
         match self {
-            Self::Native(_) => Ok(core.peek(|item| item.clone_ref(py)).into()),
-            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().peek(|item| item.clone_ref(py)))),
+            Self::Native(_) => Ok(core.peek(|item| shown(item.bind(py)).clone().unbind()).into()),
+            Self::Custom(object) => {
+                choose(py, core, object, |sub| Ok(sub.core().peek(|item| shown(item.bind(py)).clone().unbind())))
+            }
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use super::core_types::{Core, SubCore};
 use crate::statistics;
-use drainq_core::multi::Stats;
+use drainq_core::multi::{Counters, Stats};
 use pyo3::prelude::*;
 
 /// The fields of `drainq.SubQueueStats`, in order.
-type Fields = (usize, usize, u64, u64, u64, u64, Option<f64>, usize);
+type Fields = (usize, usize, u64, u64, u64, u64, u64, Option<f64>, usize);
 
 fn fields(stats: Stats) -> Fields {
-    let counters = stats.counters;
     let oldest_age = stats.oldest_age.map(|age| age.as_secs_f64());
     let (depth, putters) = (stats.depth, stats.blocked_putters);
-    (depth, counters.high_water, counters.put, counters.got, counters.rejected, counters.removed, oldest_age, putters)
+    let Counters { put, got, rejected, duplicates, removed, high_water } = stats.counters;
+    (depth, high_water, put, got, rejected, duplicates, removed, oldest_age, putters)
 }
 
 /// Returns the counters of one sub-queue now.

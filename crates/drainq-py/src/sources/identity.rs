@@ -12,11 +12,23 @@
 //!    compared object; so the answer stays true however the queue changes, and no object is compared twice.
 
 use crate::{errors, gil};
-use drainq_core::sources::set_queue::Same;
+use drainq_core::sources::identity_table::{EntryId, EntryState, IdentityTable, Lookup, Same};
+use drainq_core::sync::{Mutex, MutexGuard};
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+
+/// An item that a queue knows: waiting, in flight or remembered.
+pub struct KnownItem {
+    /// The item's identity.
+    pub key: Py<PyAny>,
+    /// The item; `None` if the item is its own key, was taken, or is kept elsewhere.
+    pub item: Option<Py<PyAny>>,
+}
+
+/// The locked state, and the number and state of the entry that was found.
+pub type Located<'a, S> = (MutexGuard<'a, S>, Option<(EntryId, EntryState)>);
 
 /// A key that is being looked up.
 pub struct Identity {
@@ -26,11 +38,15 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Takes the key's hash.
+    /// Takes the hash of an item's key: what `key` returns for the item, or the item itself.
     ///
     /// Raises TypeError if the key has no hash.
     #[inline]
-    pub fn of(key: Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn of(item: &Bound<'_, PyAny>, key: Option<&Py<PyAny>>) -> PyResult<Self> {
+        let key = match key {
+            None => item.clone(),
+            Some(key) => gil::call(key.bind(item.py()), [item])?,
+        };
         match key.hash() {
             Ok(hash) => Ok(Self { hash: hash as u64, key: key.unbind(), answers: Vec::new() }),
             Err(error) => Err(explained(key.py(), error)),
@@ -47,6 +63,30 @@ impl Identity {
     #[inline]
     pub fn key(&self, py: Python<'_>) -> Py<PyAny> {
         self.key.clone_ref(py)
+    }
+
+    /// Locks the state and finds the key in its table. The answer holds while the lock is held.
+    #[inline]
+    pub fn locate<'a, S>(
+        &mut self,
+        py: Python<'_>,
+        state: &'a Mutex<S>,
+        table: impl Fn(&S) -> &IdentityTable<KnownItem>,
+    ) -> PyResult<Located<'a, S>> {
+        loop {
+            let state = state.lock();
+            let found = match table(&state).find(self.hash, |entry| self.same(py, &entry.key)) {
+                Lookup::Absent => None,
+                Lookup::Known(entry, state) => Some((entry, state)),
+                Lookup::Unsure(entry) => {
+                    let known = entry.key.clone_ref(py).into_bound(py);
+                    drop(state);
+                    self.ask(known)?;
+                    continue;
+                }
+            };
+            return Ok((state, found));
+        }
     }
 
     /// Whether `known` is the same key; unsure if only [`ask`](Self::ask) can decide.

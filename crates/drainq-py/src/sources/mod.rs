@@ -1,6 +1,6 @@
 //! The native half of the sources: the set queue.
 
-mod identity;
+pub mod identity;
 mod set_queue;
 
 pub use set_queue::SetQueue;

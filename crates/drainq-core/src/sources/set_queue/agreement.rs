@@ -11,7 +11,7 @@ fn hash_of(entry: u8) -> u64 {
 }
 
 fn put(queue: &mut SetQueue<u8>, entry: u8) -> bool {
-    let absent = queue.find(hash_of(entry), |known| Same::from(*known == entry)) == Lookup::Absent;
+    let absent = queue.table().find(hash_of(entry), |known| Same::from(*known == entry)) == Lookup::Absent;
     if absent {
         queue.push(hash_of(entry), entry);
     }
@@ -23,7 +23,7 @@ fn take(queue: &mut SetQueue<u8>, now: Duration) -> Option<u8> {
 }
 
 fn done(queue: &mut SetQueue<u8>, entry: u8, now: Duration) -> bool {
-    match queue.find(hash_of(entry), |known| Same::from(*known == entry)) {
+    match queue.table().find(hash_of(entry), |known| Same::from(*known == entry)) {
         Lookup::Known(known, _) => queue.done(known, now).is_ok(),
         _ => false,
     }

@@ -8,7 +8,7 @@ use crate::sync::model;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn put(queue: &mut SetQueue<u8>, entry: u8) -> bool {
-    let absent = queue.find(0, |known| Same::from(*known == entry)) == Lookup::Absent;
+    let absent = queue.table().find(0, |known| Same::from(*known == entry)) == Lookup::Absent;
     if absent {
         queue.push(0, entry);
     }
@@ -20,7 +20,7 @@ fn take(queue: &mut SetQueue<u8>, now: Duration) -> Option<u8> {
 }
 
 fn done(queue: &mut SetQueue<u8>, entry: u8, now: Duration) -> bool {
-    match queue.find(0, |known| Same::from(*known == entry)) {
+    match queue.table().find(0, |known| Same::from(*known == entry)) {
         Lookup::Known(entry_id, _) => queue.done(entry_id, now).is_ok(),
         _ => false,
     }
@@ -44,7 +44,7 @@ fn an_answer_that_is_unsure_names_the_entry() {
     model(|| {
         let mut queue = SetQueue::new(AfterTake::Forget);
         queue.push(0, 7);
-        assert_eq!(queue.find(0, |_| Same::Unsure), Lookup::Unsure(&7));
+        assert_eq!(queue.table().find(0, |_| Same::Unsure), Lookup::Unsure(&7));
     });
 }
 
@@ -55,7 +55,7 @@ fn a_large_table_is_given_back_when_nothing_is_known() {
         queue.push(entry, entry);
     }
     while queue.take(SECOND, |known| *known, |taken| taken).is_some() {}
-    assert_eq!((queue.slots.capacity(), queue.table.capacity()), (0, 0));
+    assert_eq!((queue.table.slots.capacity(), queue.waiting.capacity()), (0, 0));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn slots_are_used_again() {
             assert!(put(&mut queue, entry));
             assert_eq!(take(&mut queue, SECOND), Some(entry));
         }
-        assert_eq!(queue.slots.len(), 1);
+        assert_eq!(queue.table.slots.len(), 1);
     });
 }
 

@@ -53,6 +53,7 @@ impl MultiQueue {
     ///     >>> from drainq import MultiQueue
     ///     >>> queue = MultiQueue()
     ///     >>> queue.add_sub_queue("mail").put("hello")
+    ///     True
     ///     >>> queue.get(), queue.join(timeout=0)
     ///     ('hello', False)
     ///     >>> queue.task_done()

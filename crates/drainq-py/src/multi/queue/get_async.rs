@@ -109,6 +109,7 @@ impl MultiQueue {
     ///     >>> from drainq import MultiQueue
     ///     >>> queue = MultiQueue()
     ///     >>> queue.add_sub_queue("mail").put("hello")
+    ///     True
     ///     >>> asyncio.run(queue.get_async())
     ///     'hello'
     #[pyo3(signature = (timeout=None))]
@@ -133,6 +134,7 @@ impl MultiQueue {
     ///     >>> from drainq import MultiQueue
     ///     >>> queue = MultiQueue()
     ///     >>> queue.add_sub_queue("mail").put("hello")
+    ///     True
     ///     >>> asyncio.run(queue.get_item_async())
     ///     ('mail', 'hello')
     #[pyo3(signature = (timeout=None))]

@@ -4,6 +4,7 @@ use super::{MultiQueue, shut_down};
 use crate::arguments;
 use crate::deadline::MayWait;
 use crate::multi::core_types::Wait;
+use crate::multi::sub_queue::left;
 use crate::waiting::blocking::{Otherwise, until};
 use drainq_core::multi::Gathered;
 use pyo3::prelude::*;
@@ -23,7 +24,7 @@ impl MultiQueue {
         if self.selection.gather(py, &self.core, waiter, least, most)? == Gathered::TooFew {
             return Ok(None);
         }
-        let items = waiter.finish();
+        let items: Vec<_> = waiter.finish().into_iter().map(|item| left(py, item)).collect();
         if items.is_empty() && most > 0 && self.core.is_shut_down() {
             return Err(shut_down(py));
         }
@@ -70,7 +71,7 @@ impl MultiQueue {
     ) -> PyResult<Bound<'py, PyList>> {
         let (most, least) = arguments::amounts(n, min_items)?;
         let (may_wait, core) = (MayWait::new(least > 0, timeout)?, &self.core);
-        if let Some(items) = self.selection.take_all(core, least, most) {
+        if let Some(items) = self.selection.take_all(py, core, least, most) {
             return PyList::new(py, items);
         }
         let items =

@@ -16,7 +16,7 @@ mod sub_queues;
 use super::core_types::{self, Core};
 use super::selection::SelectionRule;
 use super::stats;
-use super::sub_queue::SubQueue;
+use super::sub_queue::{SubQueue, left};
 use crate::monitoring::object_registry::Observed;
 use crate::waiting::awaitable::QueueAwaitable;
 use crate::waiting::event_loops::EventLoops;
@@ -129,9 +129,9 @@ impl MultiQueue {
     ///
     /// Source: ``queue.Queue.shutdown`` of Python 3.13; the same on every version here.
     #[pyo3(signature = (immediate=false))]
-    fn shutdown(&self, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
+    fn shutdown(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
         let mode = if immediate { ShutdownMode::Discard } else { ShutdownMode::Serve };
-        drop(self.core.shut_down(mode));
+        self.core.shut_down(mode).into_iter().for_each(|item| drop(left(py, item)));
     }
 
     /// Whether it was shut down.
@@ -153,8 +153,8 @@ impl MultiQueue {
 
     /// Shuts the queue down; waiting items can still be taken.
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        self.shutdown(false);
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
+        self.shutdown(py, false);
     }
 
     fn __aenter__(slf: Py<Self>) -> QueueAwaitable {
@@ -164,7 +164,7 @@ impl MultiQueue {
     /// Shuts the queue down, as `__exit__` does: nothing is waited for.
     #[pyo3(signature = (*_exception))]
     fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> QueueAwaitable {
-        self.shutdown(false);
+        self.shutdown(py, false);
         QueueAwaitable::ready(py.None())
     }
 

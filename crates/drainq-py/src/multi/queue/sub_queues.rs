@@ -2,7 +2,7 @@
 
 use super::MultiQueue;
 use crate::multi::label::Label;
-use crate::multi::sub_queue::SubQueue;
+use crate::multi::sub_queue::{SubQueue, Unique};
 use crate::multi::values;
 use crate::{arguments, errors, gil};
 use drainq_core::multi::SubQueueSettings;
@@ -27,6 +27,9 @@ impl MultiQueue {
     ///     weight: turns in a row, at least 1.
     ///     enabled: False to start disabled, for the reason ``""``.
     ///     exist_ok: True to return the sub-queue that has this key already, unchanged.
+    ///     unique: True to leave an item out while an equal one waits; or a function that makes the key by which
+    ///         items are compared. A taken item may come again, as in a :class:`SetQueue`, so that work that failed
+    ///         can be put back and a long run remembers no more keys than items wait.
     /// Returns:
     ///     The sub-queue.
     /// Raises:
@@ -41,7 +44,8 @@ impl MultiQueue {
     ///     <SubQueue 'mail' priority=1 weight=1 size=0 capacity=100 enabled>
     ///
     /// Source: ``addSubQueue``; a duplicate key is an error here.
-    #[pyo3(signature = (key, priority=0, capacity=None, *, weight=1, enabled=true, exist_ok=false))]
+    #[pyo3(signature = (key, priority=0, capacity=None, *, weight=1, enabled=true, exist_ok=false, unique=None),
+        text_signature = "($self, key, priority=0, capacity=None, *, weight=1, enabled=True, exist_ok=False, unique=False)")]
     #[allow(clippy::too_many_arguments)]
     fn add_sub_queue<'py>(
         &self,
@@ -52,10 +56,12 @@ impl MultiQueue {
         #[pyo3(from_py_with = arguments::turns)] weight: i64,
         #[pyo3(from_py_with = arguments::enabled)] enabled: bool,
         #[pyo3(from_py_with = arguments::exist_ok)] exist_ok: bool,
+        unique: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (capacity, weight) = (arguments::capacity_in_items(capacity)?, values::weight_in(weight)?);
         let settings = SubQueueSettings { priority, capacity, weight };
         arguments::hashable("key", &key)?;
+        let unique = unique.map_or(Ok(None), Unique::new)?;
         let (core, subs) = (&self.core, self.sub_queues.bind(py));
         let refused = || errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added");
         if core.is_shut_down() {
@@ -66,7 +72,7 @@ impl MultiQueue {
             let label = Arc::new(Label::new(key.clone()));
             let disabled_by = (!enabled).then(String::new);
             let attached = core.add(label.clone(), settings, disabled_by).map_err(|_| refused())?;
-            let made = Bound::new(py, SubQueue::new(attached, label))?;
+            let made = Bound::new(py, SubQueue::new(attached, label, unique))?;
             made.get().label().set_object(made.as_any())?;
             // Hashing or comparing the key may run Python code, in which another thread may add it.
             let winner = gil::call_method(subs, "setdefault", [&key, made.as_any()])?;
@@ -97,6 +103,7 @@ impl MultiQueue {
     ///     >>> from drainq import MultiQueue
     ///     >>> queue = MultiQueue()
     ///     >>> queue.add_sub_queue("mail").put("hello")
+    ///     True
     ///     >>> queue.remove_sub_queue("mail").clear()
     ///     ['hello']
     ///

@@ -1,6 +1,7 @@
 //! The items of a sub-queue: read, compared, taken out.
 
-use super::SubQueue;
+use super::unique::shown;
+use super::{SubQueue, left};
 use crate::gil;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
@@ -8,13 +9,14 @@ use std::collections::HashMap;
 
 impl SubQueue {
     /// Takes `object` out, the very object and not an equal one; false if it is gone.
-    fn take_out(&self, object: &Py<PyAny>) -> bool {
+    fn take_out(&self, py: Python<'_>, object: &Py<PyAny>) -> bool {
         let mut is_found = false;
-        drop(self.core.remove(|item| {
+        let taken = self.core.remove(|item| {
             let is_it = !is_found && item.is(object);
             is_found |= is_it;
             is_it
-        }));
+        });
+        taken.into_iter().for_each(|item| drop(left(py, item)));
         is_found
     }
 
@@ -30,7 +32,7 @@ impl SubQueue {
     /// Returns:
     ///     The items, first to last.
     fn clear<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.core.clear())
+        PyList::new(py, self.core.clear().into_iter().map(|item| left(py, item)))
     }
 
     /// Take out the first item that is ``item`` or equals it.
@@ -42,7 +44,7 @@ impl SubQueue {
     ///     True if an item was taken out, False if there was none.
     fn remove(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         for candidate in self.snapshot(py) {
-            if gil::are_equal(candidate.bind(py), item)? && self.take_out(&candidate) {
+            if gil::are_equal(shown(candidate.bind(py)), item)? && self.take_out(py, &candidate) {
                 return Ok(true);
             }
         }
@@ -68,7 +70,7 @@ impl SubQueue {
         // By address: the snapshot keeps the objects alive, and an item may be here more than once.
         let mut chosen: HashMap<usize, usize> = HashMap::new();
         for candidate in &snapshot {
-            if gil::call(predicate, [candidate.bind(py)])?.is_truthy()? {
+            if gil::call(predicate, [shown(candidate.bind(py))])?.is_truthy()? {
                 *chosen.entry(candidate.as_ptr() as usize).or_default() += 1;
             }
         }
@@ -79,16 +81,16 @@ impl SubQueue {
             }
             _ => false,
         });
-        PyList::new(py, removed)
+        PyList::new(py, removed.into_iter().map(|item| left(py, item)))
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyList::new(py, self.snapshot(py))?.try_iter()
+        PyList::new(py, self.snapshot(py).iter().map(|item| shown(item.bind(py))))?.try_iter()
     }
 
     fn __contains__(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         for candidate in self.snapshot(py) {
-            if gil::are_equal(candidate.bind(py), item)? {
+            if gil::are_equal(shown(candidate.bind(py)), item)? {
                 return Ok(true);
             }
         }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `put.rs`, `put_async.rs` | put items |
 //! | `contents.rs` | read the items, take items out |
+//! | `unique.rs` | leave duplicates out |
 //! | `settings.rs` | enable, disable; priority, capacity, weight |
 //! | here | measure, count |
 
@@ -11,6 +12,7 @@ mod contents;
 mod put;
 mod put_async;
 mod settings;
+mod unique;
 
 use super::core_types::SubCore;
 use super::label::Label;
@@ -21,6 +23,7 @@ use drainq_core::multi::Membership;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use std::sync::Arc;
+pub(super) use unique::{Unique, left, shown};
 
 /// One keyed queue below a :class:`MultiQueue`: items go in here and come out there.
 ///
@@ -37,12 +40,13 @@ pub struct SubQueue {
     core: SubCore,
     label: Arc<Label>,
     event_loops: Arc<EventLoops>,
+    unique: Option<Unique>,
 }
 
 impl SubQueue {
     /// Makes the Python object of a sub-queue of the core.
-    pub(super) fn new(core: SubCore, label: Arc<Label>) -> Self {
-        Self { core, label, event_loops: Arc::default() }
+    pub(super) fn new(core: SubCore, label: Arc<Label>, unique: Option<Unique>) -> Self {
+        Self { core, label, event_loops: Arc::default(), unique }
     }
 
     /// Returns the core's sub-queue.
@@ -125,6 +129,7 @@ impl SubQueue {
             return Ok(());
         }
         self.event_loops.traverse(&visit)?;
+        self.unique.as_ref().map_or(Ok(()), |unique| unique.traverse(&visit))?;
         self.core.read(|items| {
             for item in items {
                 visit.call(item)?;

@@ -1,11 +1,18 @@
 //! `put`, `put_nowait` and `put_many`: items into a sub-queue.
 
 use super::SubQueue;
+use super::unique::Candidate;
 use crate::deadline::MayWait;
 use crate::waiting::blocking::{Otherwise, until};
 use crate::{arguments, core_errors, errors};
 use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
+
+/// An item that a call tries to put.
+pub(super) enum Offered {
+    Plain(Py<PyAny>),
+    Unique(Candidate),
+}
 
 impl SubQueue {
     #[cold]
@@ -16,11 +23,35 @@ impl SubQueue {
         core_errors::of_put(py, &self.label.name(py), || self.core.settings().capacity, refusal)
     }
 
-    /// Puts `item`; false if there is no room now.
-    pub(super) fn try_put(&self, py: Python<'_>, item: &Py<PyAny>, otherwise: Otherwise) -> PyResult<bool> {
-        match self.core.try_put(item.clone_ref(py)) {
-            Ok(()) => Ok(true),
-            Err((_, refusal)) => self.no_room(py, refusal, otherwise).map(|()| false),
+    /// Makes the key of an item, if the sub-queue has no duplicates.
+    pub(super) fn offered(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<Offered> {
+        Ok(match &self.unique {
+            None => Offered::Plain(item),
+            Some(unique) => Offered::Unique(unique.candidate(item.bind(py))?),
+        })
+    }
+
+    /// Puts an item: whether it went in, or is a duplicate; `None` if there is no room now.
+    pub(super) fn try_put(
+        &self,
+        py: Python<'_>,
+        offered: &mut Offered,
+        otherwise: Otherwise,
+    ) -> PyResult<Option<bool>> {
+        let refusal = match (offered, &self.unique) {
+            (Offered::Plain(item), _) => self.core.try_put(item.clone_ref(py)).err(),
+            (Offered::Unique(candidate), Some(unique)) => {
+                if !unique.enter(py, candidate)? {
+                    return self.core.leave_out().map_or_else(|why| Err(self.refused(py, why)), |()| Ok(Some(false)));
+                }
+                let put = self.core.try_put(candidate.item.clone_ref(py).into_any());
+                put.inspect_err(|_| candidate.item.get().leave()).err()
+            }
+            (Offered::Unique(_), None) => unreachable!("only a sub-queue without duplicates makes candidates"),
+        };
+        match refusal {
+            None => Ok(Some(true)),
+            Some((_item, refusal)) => self.no_room(py, refusal, otherwise).map(|()| None),
         }
     }
 
@@ -33,12 +64,11 @@ impl SubQueue {
     }
 
     #[cold]
-    fn put_slowly(&self, py: Python<'_>, item: &Py<PyAny>, may_wait: MayWait) -> PyResult<()> {
-        let put = until(py, self.core.putter(), may_wait, |_, otherwise| {
-            Ok(self.try_put(py, item, otherwise)?.then_some(()))
-        });
+    fn put_slowly(&self, py: Python<'_>, item: Py<PyAny>, may_wait: MayWait) -> PyResult<bool> {
+        let mut offered = self.offered(py, item)?;
+        let put = until(py, self.core.putter(), may_wait, |_, otherwise| self.try_put(py, &mut offered, otherwise));
         match put {
-            Ok(Some(())) => Ok(()),
+            Ok(Some(is_new)) => Ok(is_new),
             failed => {
                 self.core.reject(1);
                 failed.and_then(|_| Err(self.refused(py, PutRefusal::Full)))
@@ -57,6 +87,8 @@ impl SubQueue {
     ///     item: any object, None included.
     ///     block: False to raise at once when there is no room.
     ///     timeout: seconds to wait for room; None waits for ever.
+    /// Returns:
+    ///     True, or False if ``unique`` leaves the item out. A put that waits for room finds that out when there is room.
     /// Raises:
     ///     queue.Full: there was no room (in time).
     ///     SubQueueRemoved: it was removed, before the call or during the wait.
@@ -69,7 +101,9 @@ impl SubQueue {
     ///     >>> from drainq import MultiQueue
     ///     >>> mail = MultiQueue().add_sub_queue("mail", capacity=2)
     ///     >>> mail.put("hello")
+    ///     True
     ///     >>> mail.put("world", timeout=0.5)
+    ///     True
     ///     >>> mail.full()
     ///     True
     ///
@@ -81,15 +115,15 @@ impl SubQueue {
         item: Py<PyAny>,
         #[pyo3(from_py_with = arguments::block)] block: bool,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let may_wait = match timeout {
-            None if block => match self.core.try_put(item) {
-                Ok(()) => return Ok(()),
-                Err((item, _)) => return self.put_slowly(py, &item, MayWait::for_ever()),
+            None if block && self.unique.is_none() => match self.core.try_put(item) {
+                Ok(()) => return Ok(true),
+                Err((item, _)) => return self.put_slowly(py, item, MayWait::for_ever()),
             },
             _ => MayWait::new(block, timeout)?,
         };
-        self.put_slowly(py, &item, may_wait)
+        self.put_slowly(py, item, may_wait)
     }
 
     /// Put an item at the end if there is room: ``put(item, block=False)``.
@@ -97,9 +131,12 @@ impl SubQueue {
     /// Raises:
     ///     queue.Full: there is no room.
     ///     SubQueueRemoved, ShutDown: as :meth:`put`.
-    fn put_nowait(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<()> {
+    fn put_nowait(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<bool> {
+        if self.unique.is_some() {
+            return self.put(py, item, false, None);
+        }
         match self.core.try_put(item) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(true),
             Err((_item, refusal)) => {
                 self.core.reject(1);
                 self.no_room(py, refusal, Otherwise::GiveUp)?;
@@ -115,7 +152,7 @@ impl SubQueue {
     ///     block: False to put what fits now.
     ///     timeout: seconds to wait for room, in all; None waits for ever.
     /// Returns:
-    ///     How many went in: all, or the first ones if time ran out. The rest is rejected.
+    ///     How many went in: all but duplicates, or the first ones if time ran out. The rest is rejected.
     /// Raises:
     ///     SubQueueRemoved, ShutDown, MemoryError: as :meth:`put`. Of these and of an exception that ends the wait
     ///         (Ctrl-C) the attribute ``accepted`` says how many items had gone in before.
@@ -140,13 +177,28 @@ impl SubQueue {
             all.try_reserve(1).map_err(|_| errors::no_memory(py))?;
             all.push(item?.unbind());
         }
-        let (core, offered) = (&self.core, all.len());
+        let (core, count, mut duplicates) = (&self.core, all.len(), 0);
         let mut rest = all.into_iter();
-        let put = until(py, core.putter(), may_wait, |_, otherwise| match core.try_put_many(&mut rest) {
-            Ok(()) => Ok(Some(())),
-            Err(refusal) => self.no_room(py, refusal, otherwise).map(|()| None),
+        let mut next = None;
+        let put = until(py, core.putter(), may_wait, |_, otherwise| {
+            if self.unique.is_none() {
+                return match core.try_put_many(&mut rest) {
+                    Ok(()) => Ok(Some(())),
+                    Err(refusal) => self.no_room(py, refusal, otherwise).map(|()| None),
+                };
+            }
+            while let Some(item) = rest.as_slice().first() {
+                let offered = match &mut next {
+                    Some(offered) => offered,
+                    None => next.insert(self.offered(py, item.clone_ref(py))?),
+                };
+                let Some(is_new) = self.try_put(py, offered, otherwise)? else { return Ok(None) };
+                duplicates += usize::from(!is_new);
+                (next, _) = (None, rest.next());
+            }
+            Ok(Some(()))
         });
-        let accepted = offered - rest.len();
+        let accepted = count - rest.len() - duplicates;
         if rest.len() > 0 {
             core.reject(rest.len() as u64);
         }

@@ -1,6 +1,7 @@
 //! `put_async`: an item into a sub-queue, from a coroutine.
 
 use super::SubQueue;
+use super::put::Offered;
 use crate::arguments;
 use crate::multi::core_types::Wait;
 use crate::waiting::WaitingPlace;
@@ -10,6 +11,7 @@ use crate::waiting::event_loops::EventLoops;
 use drainq_core::multi::PutRefusal;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -17,13 +19,20 @@ use std::sync::Arc;
 struct Put {
     sub_queue: Py<SubQueue>,
     item: Py<PyAny>,
+    /// Made by the first try: it runs the code of the item's owner.
+    offered: Option<Offered>,
     waiter: Wait,
 }
 
 impl AsyncCall for Put {
     fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
-        let is_put = self.sub_queue.get().try_put(py, &self.item, otherwise)?;
-        Ok(is_put.then(|| py.None()))
+        let sub_queue = self.sub_queue.get();
+        let offered = match &mut self.offered {
+            Some(offered) => offered,
+            None => self.offered.insert(sub_queue.offered(py, self.item.clone_ref(py))?),
+        };
+        let put = sub_queue.try_put(py, offered, otherwise)?;
+        Ok(put.map(|is_new| PyBool::new(py, is_new).to_owned().into_any().unbind()))
     }
 
     fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
@@ -57,6 +66,8 @@ impl SubQueue {
     /// Args:
     ///     item: any object, None included.
     ///     timeout: seconds to wait for room; None waits for ever.
+    /// Returns:
+    ///     What :meth:`put` returns, when awaited.
     /// Raises:
     ///     queue.Full, SubQueueRemoved, ShutDown: as :meth:`put`, when awaited.
     ///     ValueError: ``timeout`` is negative or not a number.
@@ -66,6 +77,7 @@ impl SubQueue {
     ///     >>> from drainq import MultiQueue
     ///     >>> mail = MultiQueue().add_sub_queue("mail", capacity=2)
     ///     >>> asyncio.run(mail.put_async("hello"))
+    ///     True
     ///     >>> mail.qsize()
     ///     1
     #[pyo3(signature = (item, timeout=None))]
@@ -75,6 +87,6 @@ impl SubQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<QueueAwaitable> {
         let waiter = slf.get().core.putter();
-        QueueAwaitable::within(Put { sub_queue: slf, item, waiter }, timeout)
+        QueueAwaitable::within(Put { sub_queue: slf, item, offered: None, waiter }, timeout)
     }
 }

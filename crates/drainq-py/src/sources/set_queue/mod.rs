@@ -29,13 +29,13 @@ mod waiting;
 
 use crate::fork::{self, Renew};
 use crate::monitoring::object_registry::Observed;
-use crate::sources::identity::Identity;
+use crate::sources::identity::{Identity, Located};
 use crate::waiting::awaitable::QueueAwaitable;
 use crate::waiting::event_loops::EventLoops;
 use crate::{arguments, errors, gil, pickling, python_calls, statistics};
 use drainq_core::clock::{Clock, SystemClock};
-use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
-use drainq_core::sync::{Mutex, MutexGuard};
+use drainq_core::sources::set_queue::AfterTake;
+use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
@@ -79,9 +79,6 @@ pub struct SetQueue {
     event_loops: Arc<EventLoops>,
 }
 
-/// The locked state, and the number and state of the entry that was found.
-type Located<'a> = (MutexGuard<'a, Guarded>, Option<(EntryId, EntryState)>);
-
 impl SetQueue {
     /// Returns the object that the metrics endpoint reads.
     pub fn observed(&self) -> Weak<dyn Observed> {
@@ -90,29 +87,13 @@ impl SetQueue {
 
     #[inline]
     fn identity(&self, item: &Bound<'_, PyAny>) -> PyResult<Identity> {
-        Identity::of(match &self.key {
-            None => item.clone(),
-            Some(key) => gil::call(key.bind(item.py()), [item])?,
-        })
+        Identity::of(item, self.key.as_ref())
     }
 
     /// Locks the queue and finds a key. The answer holds while the lock is held.
     #[inline]
-    fn locate<'a>(&'a self, py: Python<'_>, identity: &mut Identity) -> PyResult<Located<'a>> {
-        loop {
-            let state = self.state.lock();
-            let found = match state.queue.find(identity.hash(), |entry| identity.same(py, &entry.key)) {
-                Lookup::Absent => None,
-                Lookup::Known(entry, state) => Some((entry, state)),
-                Lookup::Unsure(entry) => {
-                    let known = entry.key.clone_ref(py).into_bound(py);
-                    drop(state);
-                    identity.ask(known)?;
-                    continue;
-                }
-            };
-            return Ok((state, found));
-        }
+    fn locate<'a>(&'a self, py: Python<'_>, identity: &mut Identity) -> PyResult<Located<'a, Guarded>> {
+        identity.locate(py, &self.state, |state| state.queue.table())
     }
 
     /// Forgets the keys whose time is up.
@@ -289,7 +270,7 @@ impl SetQueue {
         }
         self.event_loops.traverse(&visit)?;
         let state = self.state.lock();
-        for entry in state.queue.known() {
+        for entry in state.queue.table().known() {
             visit.call(&entry.key)?;
             visit.call(&entry.item)?;
         }

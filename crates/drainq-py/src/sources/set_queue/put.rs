@@ -1,10 +1,10 @@
 //! `put`, `put_nowait`, `put_many` and `put_async`: items into a set queue.
 
 use super::SetQueue;
-use super::state::{KnownItem, WaitFor};
+use super::state::WaitFor;
 use super::waiting::{SetWait, release};
 use crate::deadline::MayWait;
-use crate::sources::identity::Identity;
+use crate::sources::identity::{Identity, KnownItem};
 use crate::waiting::WaitingPlace;
 use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
 use crate::waiting::blocking::{Otherwise, until};

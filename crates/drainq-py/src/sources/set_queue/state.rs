@@ -1,20 +1,13 @@
 //! The state that a set queue's lock guards. The invariants are in `mod.rs`.
 
 use crate::fork::Renew;
+use crate::sources::identity::KnownItem;
 use crate::{arguments, errors};
 use drainq_core::sources::set_queue::{AfterTake, SetQueue as Core};
 use drainq_core::sync::Mutex;
 use drainq_core::wait::tickets::{Offer, Ticket, Tickets, Wakes};
 use pyo3::prelude::*;
 use std::time::Duration;
-
-/// An item that the queue knows: waiting, in flight or remembered.
-pub struct KnownItem {
-    /// The item's identity.
-    pub key: Py<PyAny>,
-    /// The item; `None` if the item is its own key, or was taken.
-    pub item: Option<Py<PyAny>>,
-}
 
 /// The items, the waiters and the counters of a set queue.
 pub struct Guarded {
