@@ -114,6 +114,7 @@ def test_a_dead_connection_ends_the_round_of_all_that_are_as_old_and_no_later_on
     give_back(pool, [third])
     one.closed = True
     pool._note(one, refused)
+    assert (one.round, pool._round) == (-1, 1)
     pool._note(other, gone)  # of the same round, which has ended
     give_back(pool, [one, other])
     (new,) = taken(pool, 1)

@@ -104,6 +104,8 @@ def test_a_transaction_has_the_write_lock_at_its_start_and_raises_what_ended_it(
             one.execute("ROLLBACK")  # so that the second one fails
             raise KeyError
         assert one.dialect.tables_among(one.connection, ["t", "v"]) == {"t"}
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        one.execute("SELECT 1")
 
 
 def test_two_paths_of_one_file_have_one_address(tmp_path, monkeypatch):

@@ -196,7 +196,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
     def _plain_keys(self, rows: Sequence[Row]) -> list[Any]:
         """Return an object for each row that equals another one if their keys are surely equal."""
         columns = [[row[place] for row in rows] for place in self._key_places]
-        if all(len(kinds) == 1 and _PLAIN.issuperset(kinds) for kinds in (set(map(type, c)) for c in columns)):
+        if all(_PLAIN.issuperset(map(type, column)) for column in columns):
             return columns[0] if len(columns) == 1 else list(zip(*columns))
         return [object() if None in values else tuple([_plain(value) for value in values]) for values in zip(*columns)]
 
