@@ -333,7 +333,6 @@ def _pool(name: str, value: Any) -> tuple[str, ThreadPolicy] | None:
     pool, policy = value
     if not isinstance(pool, str):
         raise TypeError(f"{name}[0] must be a str, got {pool!r}")
-    pool = str.__str__(pool)  # of a subclass its text
     check_name(f"the name of a {name}", pool)
     return pool, _policy(f"{name}[1]", policy)
 

@@ -167,7 +167,7 @@ class BatchQueueManager:
 def _text(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, got {name!r}")
-    return str.__str__(name)  # a plain str of a subclass
+    return name
 
 
 def _running(name: str) -> tuple[BatchQueue[Any], BatchQueueConfig] | None:

@@ -120,7 +120,7 @@ print(now.accepted, now.unrouted, len(now.per_type), sum(counts.accepted for cou
     [
         pytest.param(1, "queue.stats().per_type if threading.current_thread().name != 'MainThread' else 0", id="asks"),
         pytest.param(3, "__import__('time').sleep(0)", id="gives-the-gil-up"),
-        pytest.param(2, "queue.add_handler(int(self.value) + 1000, print)", id="adds-another-key"),
+        pytest.param(2, "queue.running and queue.add_handler(int(self.value) + 1000, print)", id="adds-another-key"),
     ],
 )
 def test_a_hash_may_call_the_queue_and_give_up_the_gil(threads, hash):

@@ -18,8 +18,8 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, TypeVar
 
 from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
@@ -83,8 +83,6 @@ class Once(Generic[T]):
 
 _log = logging.getLogger("drainq")
 R = TypeVar("R")
-Key: TypeAlias = "str | bytes | int | tuple[Key, ...]"
-"""Types without code of their own in ``__hash__`` and ``__eq__``: a key is compared under a lock."""
 
 
 class _Kept(Generic[R]):
@@ -117,13 +115,13 @@ class _Resources:
 
     def _renew(self) -> None:
         self.lock = threading.RLock()
-        self.kept: dict[Key, _Kept[Any]] = {}
+        self.kept: dict[Hashable, _Kept[Any]] = {}
 
     def _renew_in_child(self) -> None:
         leave_to_parent(*self.kept.values())
         self._renew()
 
-    def take(self, key: Key, factory: Callable[[], Any], close: Callable[[Any], object] | None) -> _Kept[Any]:
+    def take(self, key: Hashable, factory: Callable[[], Any], close: Callable[[Any], object] | None) -> _Kept[Any]:
         """Add a user to the resource of a key, which may not be made yet."""
         with self.lock:
             kept = self.kept.get(key)
@@ -135,7 +133,7 @@ class _Resources:
                 kept.alarm = None
             return kept
 
-    def give_back(self, key: Key, kept: _Kept[Any], idle_close: float) -> None:
+    def give_back(self, key: Hashable, kept: _Kept[Any], idle_close: float) -> None:
         """Remove a user. The last user sets the alarm, or closes a retired resource."""
         with self.lock:
             kept.users -= 1
@@ -148,13 +146,13 @@ class _Resources:
         if last:
             kept.end()
 
-    def retire(self, key: Key, kept: _Kept[Any]) -> None:
+    def retire(self, key: Hashable, kept: _Kept[Any]) -> None:
         """Remove a resource from the registry. Its last user closes it."""
         with self.lock:
             if self.kept.get(key) is kept:
                 del self.kept[key]
 
-    def _idle(self, key: Key, kept: _Kept[Any]) -> None:
+    def _idle(self, key: Hashable, kept: _Kept[Any]) -> None:
         with self.lock:
             if kept.users or self.kept.get(key) is not kept:
                 return
@@ -167,7 +165,7 @@ _resources = _Resources()
 
 @contextlib.contextmanager
 def worker_resource(
-    key: Key,
+    key: Hashable,
     factory: Callable[[], R],
     close: Callable[[R], object] | None = None,
     *,
@@ -177,15 +175,15 @@ def worker_resource(
     """Use a resource that the worker process keeps from task to task: a context manager.
 
     Args:
-        key: names the resource in this process: a string, bytes, a number, or a tuple of these. Threads with the same
-            key share it, so the key of a connection for one thread contains the thread.
+        key: names the resource in this process: anything hashable, such as a string. Threads with the same key
+            share it, so the key of a connection for one thread contains the thread.
         factory: makes the resource, if there is none. It must not return None.
         close: closes the resource, on one of drainq's threads.
         idle_close: seconds without a user after which it is closed. Spark ends an idle worker after 60.
         check: ``check(resource)`` is called before a resource is used again. If it returns a false value or raises,
             the resource is closed and a new one is made.
     Raises:
-        TypeError: ``key`` is of another type; ``factory`` returned None; ``factory``, ``close`` or
+        TypeError: ``key`` is not hashable; ``factory`` returned None; ``factory``, ``close`` or
             ``check`` cannot be called.
         ValueError: ``idle_close`` is negative or not finite.
         BaseException: the error of ``factory``. The next caller tries again.
@@ -201,7 +199,10 @@ def worker_resource(
 
     Source: the advice of Spark's streaming guide to keep connections in a lazily made pool of the worker.
     """
-    _check_key(key, key)
+    try:
+        hash(key)
+    except TypeError:
+        raise TypeError(f"key must be hashable, such as a string or a tuple of strings, got {key!r}") from None
     check_callable("factory", factory)
     if close is not None:
         check_callable("close", close, "resource")
@@ -215,16 +216,8 @@ def worker_resource(
         _resources.give_back(key, kept, kept_for)
 
 
-def _check_key(part: Any, key: Any) -> None:
-    if type(part) is tuple:
-        for inner in part:
-            _check_key(inner, key)
-    elif type(part) not in (str, bytes, int):
-        raise TypeError(f"key must be a string, bytes, a whole number or a tuple of these, got {key!r}")
-
-
 def _taken(
-    key: Key,
+    key: Hashable,
     factory: Callable[[], Any],
     close: Callable[[Any], object] | None,
     check: Callable[[Any], object] | None,
