@@ -23,7 +23,7 @@ class ModeConflict(DrainqError):
 
 
 class WouldDeadlock(DrainqError):
-    """Raised if a handler waits for an event of its own queue that only this handler could cause."""
+    """Raised if a handler waits for an event that can only come after the handler has returned."""
 
 
 class TooManyGroups(DrainqError):

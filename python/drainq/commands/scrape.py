@@ -81,7 +81,7 @@ def endpoint_url(text: str) -> str:
 
 def scrape(url: str) -> Scrape:
     """Read an endpoint. If it does not answer, the scrape has an ``error``."""
-    opener = build_opener(ProxyHandler({}))  # a proxy has no business between this and a program of one's own
+    opener = build_opener(ProxyHandler({}))  # never through a proxy
     try:
         with opener.open(url, timeout=PATIENCE) as answer:
             text = answer.read(_SPACE).decode()

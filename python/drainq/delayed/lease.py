@@ -28,7 +28,7 @@ _LONGEST_PAUSE = 0.5
 
 
 class LeaseKeeper:
-    """Keeps the lease of the envelope that its consumer works on. A context manager."""
+    """Extends the lease of the envelope whose handler runs. A context manager."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

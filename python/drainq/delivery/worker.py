@@ -215,7 +215,7 @@ class Worker(Producer[Item]):
         try:
             self._take(batch)
         except DeliveryError:
-            raise  # the delivery has told what is lost
+            raise  # the delivery has reported the losses
         except Exception as error:
             self._tell(batch, error)
             if isinstance(error, DrainqError):
@@ -265,11 +265,11 @@ class Worker(Producer[Item]):
         return self._close_once(seconds_or_none("timeout", timeout))
 
     async def flush_async(self, timeout: Seconds | None = None) -> bool:
-        """Do what ``flush`` does, on a thread of its own. If the coroutine is cancelled, the thread goes on."""
+        """Do what ``flush`` does, on a separate thread, which continues if the coroutine is cancelled."""
         return await run_aside(self.flush, timeout)
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Do what ``close`` does, on a thread of its own. If the coroutine is cancelled, the thread goes on."""
+        """Do what ``close`` does, on a separate thread, which continues if the coroutine is cancelled."""
         return await run_aside(self.close, timeout)
 
     def stats(self) -> WorkerStats:

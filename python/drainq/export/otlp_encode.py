@@ -135,7 +135,7 @@ _FIELDS: dict[type, str] = {
 
 
 def _adder(metric: Any, point: MetricPoint) -> Callable[[MetricPoint], Any]:
-    """Fill in a metric from its first point. Return a function that adds a point to it, without its attributes."""
+    """Fill in a metric from its first point. Return a function that adds a point, without attributes, to the metric."""
     metric.name, metric.unit, metric.description = point.name, point.unit, point.description
     data = getattr(metric, point.kind)
     data.SetInParent()

@@ -4,7 +4,7 @@
 
 1. ``lines = parsed + bad`` compares three numbers of different origin: the lines counted by the readers, the requests
    summed over the merged ``service_minute`` rows, and the bad lines that arrived.
-2. Each task's result contains the counters of its queue, so the accounting identity covers the attempts that count.
+2. Each task's result contains the counters of its queue, so the sums leave out failed attempts.
 3. Java is started before Arrow is imported, because both are slow and then run side by side.
 """
 

@@ -141,7 +141,7 @@ def create_tables(database: Database) -> None:
 
 
 def loaded_before(database: Database, digests: Sequence[str]) -> set[str]:
-    """Return the digests that are in the database."""
+    """Return which of these digests are in the database."""
     quote, mark = database.dialect.quote, database.dialect.placeholder
     statement = f"SELECT {quote('sha256')} FROM {quote(SOURCES.name)} WHERE {quote('sha256')} = {mark}"
     return {digest for digest in digests if database.execute(statement, (digest,))}

@@ -39,7 +39,7 @@ const LONGEST_YIELD: Duration = Duration::from_millis(20);
 /// Buckets of the histogram: bucket `n` counts waits below `2^n` microseconds.
 pub const BUCKETS: usize = 24;
 
-/// The GIL, between the producers and the drain threads of one queue.
+/// The rules by which the producers of one queue yield the GIL to its drain threads.
 pub struct GilYield {
     /// Drain threads that wait for the GIL.
     asking: AtomicUsize,
@@ -51,12 +51,12 @@ pub struct GilYield {
     producers: Waiters,
     yields: AtomicU64,
     waits: [AtomicU64; BUCKETS],
-    /// All waits together, in nanoseconds.
+    /// The sum of all waits, in nanoseconds.
     waited: AtomicU64,
 }
 
 impl GilYield {
-    /// Makes a GIL for which no drain thread asks.
+    /// Makes the state in which no drain thread asks for the GIL.
     pub fn new() -> Self {
         Self {
             asking: AtomicUsize::new(0),
@@ -154,7 +154,7 @@ impl GilYield {
         self.waits.iter().enumerate().map(|(n, count)| (bound(n), count.load(Ordering::Relaxed))).collect()
     }
 
-    /// Returns how long drain threads waited for the GIL, all waits together, in seconds.
+    /// Returns the sum of all waits of drain threads for the GIL, in seconds.
     pub fn waited_seconds(&self) -> f64 {
         self.waited.load(Ordering::Relaxed) as f64 * 1e-9
     }

@@ -33,7 +33,7 @@ pub struct Process {
     pub threads: Mutex<Vec<Py<PyAny>>>,
     /// The balancer's memory.
     pub rebalancer: Mutex<Rebalancer<Item>>,
-    /// The GIL, between producers and drain threads.
+    /// The rules by which producers yield the GIL to drain threads.
     pub gil_yield: GilYield,
     /// The asyncio tasks that wait for room.
     pub room_tasks: Arc<RoomTasks>,

@@ -44,7 +44,7 @@ struct ByAddress {
     issued: u64,
 }
 
-/// One sleeping task; its end removes the future.
+/// One sleeping task. Dropping it removes the task's future.
 pub struct SleepingTask {
     all: Arc<EventLoops>,
     address: usize,

@@ -69,7 +69,7 @@ class CronMessage(Generic[T]):
 
 def in_utc(at: When, what: str) -> datetime:
     """Convert an aware datetime or seconds since the epoch to a datetime in UTC. ``what`` names it in errors."""
-    to_ms(at, what)  # refuses what is no time
+    to_ms(at, what)  # raises an error if it is no time
     return at.astimezone(timezone.utc) if isinstance(at, datetime) else _EPOCH + timedelta(seconds=at)
 
 

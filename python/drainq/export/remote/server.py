@@ -7,7 +7,7 @@
 4. One thread at a time calls a handler, because the server has its own queue in front of it.
 5. Each received item is ``handled``, ``failed``, ``refused`` or ``pending``.
 
-Source: ``RemoteServiceHandler.java`` in SkyWalking, which answers nothing, so its client cannot know.
+Source: ``RemoteServiceHandler.java`` in SkyWalking, which acknowledges nothing, so its client learns no outcome.
 """
 
 from __future__ import annotations

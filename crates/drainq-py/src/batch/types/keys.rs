@@ -202,8 +202,8 @@ impl Keys {
         self.numbers.find(address).map(Found::key)
     }
 
-    /// Returns the address that stands for a name: that of the first of its equals, if there is one. A name that is a
-    /// first is neither hashed nor compared.
+    /// Returns the address of the first of a name's equals, if there is one. A name that is a first is neither hashed
+    /// nor compared.
     pub fn address(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         let address = name.as_ptr().addr();
         if self.are_types() || self.number(address).is_some() {

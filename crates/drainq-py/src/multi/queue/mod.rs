@@ -119,8 +119,7 @@ impl MultiQueue {
 
     /// Refuse items from now on, and wake all waiting getters and putters.
     ///
-    /// Puts and :meth:`add_sub_queue` raise ``ShutDown``. Gets go on until nothing can be got any
-    /// more, then raise it too.
+    /// Puts and :meth:`add_sub_queue` raise ``ShutDown``. Gets continue until nothing can be got, then raise it too.
     ///
     /// Args:
     ///     immediate: True to discard all that waits, counted as ``removed``.

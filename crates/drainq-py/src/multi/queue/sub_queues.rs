@@ -127,7 +127,7 @@ impl MultiQueue {
         Ok(self.sub_queues.bind(key.py()).get_item(key)?.or(default))
     }
 
-    /// The keys of the sub-queues, in the order they were added: a list of one's own.
+    /// The keys of the sub-queues, in the order they were added, as a new list.
     fn keys<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
         self.sub_queues.bind(py).keys()
     }

@@ -151,7 +151,7 @@ impl SetQueue {
         Ok(Self { key, after_take, clock, system_clock: SystemClock::new(), state, event_loops: Arc::default() })
     }
 
-    /// End the queue: puts raise ``ShutDown``, gets go on until it is empty and raise then.
+    /// End the queue: puts raise ``ShutDown``, gets continue until it is empty, and then raise it too.
     ///
     /// ``with`` and ``async with`` shut it down at the end of their block.
     ///
