@@ -32,7 +32,7 @@ def in_child(check: Callable[[], object]) -> int:
 
 
 def run_and_exit(check: Callable[[], object]) -> None:
-    """The child's part: it must not go on with the parent's tests."""
+    """Do the child's part and exit, so that the child does not continue with the parent's tests."""
     status = 1
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -105,7 +105,7 @@ class callback(Name):
 
 
 def many(count: int) -> Iterator[Name]:
-    """An iterator that strikes before each item."""
+    """Yield the items, with a strike before each."""
     for number in range(count):
         strike("next")
         yield Name(number)

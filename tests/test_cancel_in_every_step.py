@@ -65,7 +65,7 @@ class Case:
         """Do what the coroutine waits for, as another thread would; again, it does nothing."""
 
     def books(self, answer):
-        """The items found, and those that must be there; ``answer`` of the coroutine: None if it was cancelled."""
+        """Return the items found, and the expected ones; ``answer`` of the coroutine: None if it was cancelled."""
         return [], []
 
 

@@ -35,7 +35,7 @@ Row = tuple[Callable[[list[str]], object], Callable[[], list[Any]], list[Any]]
 
 
 def batch_queue(**settings: Any) -> Row:
-    """The handler keeps the first batch until the items are asked for, so that the others are queued at the fork."""
+    """Hold the first batch in the handler until the items are asked for, so that the others are queued at the fork."""
     gates, seen = [threading.Event()], []
 
     def handle(batch: list[str]) -> None:

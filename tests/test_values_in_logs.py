@@ -101,7 +101,7 @@ def persister(database: str) -> Callable[[Says], None]:
 
 
 def dead_letters(says: Says) -> None:
-    """A delayed queue takes the rows, or is closed before them; one message in it is not understood."""
+    """Give the rows to a delayed queue, or close it before; one message in it is not understood."""
     for is_open in (True, False):
         with DelayedQueue.open("memory:", f"letters{is_open}") as letters:
             worker = BatchWriter(url=says.url("sqlite"), **TABLE, delayed=letters, **says.more)

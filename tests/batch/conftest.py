@@ -89,7 +89,7 @@ def make_queue() -> Iterator[Callable[..., BatchQueue]]:
 
 @pytest.fixture
 def clean_manager() -> Iterator[None]:
-    """An empty registry before and after."""
+    """Empty the registry before and after."""
     assert BatchQueueManager.names() == []
     yield
     BatchQueueManager.shutdown_all(PATIENCE)

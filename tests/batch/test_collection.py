@@ -144,7 +144,7 @@ def test_a_second_shutdown_waits_for_an_on_close_that_the_first_calls(settings):
 
     class Closing:
         def consume(self, batch):
-            """Nothing to do."""
+            """Do nothing."""
 
         def on_close(self):
             closing.set()

@@ -129,8 +129,8 @@ def test_a_drain_thread_falls_idle_only_with_the_gil(make_queue):
     queue.add_handler(int, lambda batch: None)
 
     def stays():
-        """Whether an item stays where it is, because the thread that would take it waits for the GIL, or its producer
-        yields to that thread."""
+        """Return whether an item stays where it is, because the thread that would take it waits for the GIL, or its
+        producer yields to that thread."""
         for _ in range(2):  # twice in a row so many that a nap follows
             assert queue.produce_many([0] * 20_000)
             assert queue.flush(PATIENCE)

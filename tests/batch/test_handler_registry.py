@@ -125,7 +125,7 @@ def test_a_thread_whose_idle_passes_nobody_hears_of_any_more_sleeps(how):
 
 
 def ten_behind_a_call(make_queue):
-    """A queue whose thread is held in a call while ten items wait; the handler that holds it, and that of the items."""
+    """Return a queue whose thread is in a call while ten items wait, that call's handler, and that of the items."""
     queue, hold, gate = make_queue(), Gate(is_open=False), Gate()
     queue.add_handler(str, hold)
     queue.add_handler(int, gate)

@@ -29,7 +29,7 @@ def runs(code):
 
 
 def held(make_queue, **settings):
-    """A queue whose drain thread is in a handler call, so that what is produced stays queued; and what opens it."""
+    """Return a queue whose drain thread is in a handler call, so that items stay queued; and what ends the call."""
     queue = make_queue(**settings)
     queue.add_handler("hold", gate := Gate(is_open=False))
     assert queue.produce("hold")

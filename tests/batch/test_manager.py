@@ -188,7 +188,7 @@ def test_a_handler_that_shuts_all_down_is_refused_and_all_queues_stay():
 def test_a_queue_that_takes_the_name_during_a_shutdown_is_kept():
     class Successor:
         def consume(self, batch):
-            """Nothing to do."""
+            """Do nothing."""
 
         def on_close(self):
             BatchQueueManager.create("a", config(consumer=len))

@@ -21,7 +21,7 @@ class Told:
 
 
 def full(make_queue, **settings):
-    """A queue whose items are their own weight, whose handler holds one of 1 row, and that has room for none more."""
+    """Return a queue without room, whose items are their own weight, and whose handler holds an item of 1 row."""
     gate, told = Gate(is_open=False), Told()
     queue = make_queue(len_of=lambda item: item, buffer_size=10, consumer=gate, on_drop=told, **settings)
     assert queue.produce(1)

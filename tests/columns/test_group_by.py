@@ -101,7 +101,7 @@ def summary(values: list[tuple]) -> dict[str, Any]:
 
 
 def found(groups: GroupBy) -> dict[tuple, dict[str, Any]]:
-    """The results by key, and a check that no key comes twice."""
+    """Return the results by key. Check that no key comes twice."""
     batch = pa.record_batch(groups.result())
     batch.validate(full=True)
     rows = {}

@@ -64,7 +64,7 @@ class Model:
         self._floors = {}  # prefix, hash -> nominal
 
     def close(self):
-        """Nothing to let go of."""
+        """Do nothing."""
 
     def is_transient(self, error):
         return False

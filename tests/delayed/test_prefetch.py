@@ -15,7 +15,7 @@ from drainq.delayed.consume_prefetch import Pace
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Every handler counts as quick, from its first call on."""
+    """Make every handler count as quick, from its first call on."""
     monkeypatch.setattr(consume_prefetch, "_BUDGET", float("inf"))
     monkeypatch.setattr(consume_prefetch, "_ENOUGH", 0)
 
@@ -69,7 +69,7 @@ def consumed(queue, handle, count, **more):
 
 
 def nothing(envelope):
-    """A handler that needs no time."""
+    """Handle a message in no time."""
 
 
 def test_a_call_in_the_handler_finds_nothing_taken_ahead(queue):

@@ -18,7 +18,7 @@ from drainq.delayed import DelayedQueue, OfferOutcome, QueueBroken, RetryConfig,
 
 
 def lose_the_answer_of_the_next_offer(queue) -> None:
-    """The database stores it; the connection is lost on the way back."""
+    """Let the database store it, and lose the connection on the way back."""
     import psycopg
 
     storage = queue._session.storage

@@ -124,7 +124,7 @@ def test_every_hour_fires_exactly_once_on_every_date_of_a_year(zone, hour, year)
 
 
 def resolved(day: date, hour: time, zone: ZoneInfo) -> datetime:
-    """The model: try the earliest instant that reads so on the wall, else shift by what is missing."""
+    """Return the earliest instant that reads so on the wall, or shift by what is missing: the model."""
     wall = datetime.combine(day, hour)
     offsets = {
         (datetime.combine(day, time(12), tzinfo=UTC) + timedelta(hours=h)).astimezone(zone).utcoffset()

@@ -103,7 +103,7 @@ class Postgres:
         self.proxy.silent_at = b"COMMIT"
 
     def at_cancel(self, stack):
-        """The statement waits for a lock, and the server takes no request to cancel it."""
+        """Let the statement wait for a lock, on a server that takes no request to cancel it."""
         other = stack.enter_context(Database(self.server.url))
         stack.enter_context(other.transaction())
         other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
@@ -235,7 +235,7 @@ def faults(counterpart, moment):
 
 
 def repeated(check, *arguments):
-    """What is wrong each time: a thread that the code holds up is late always, one on a busy machine now and then."""
+    """Return what is wrong each time. A thread that the code holds up is always late; on a busy machine sometimes."""
     for _ in range(3):
         wrong = check(*arguments)
         if not any(" late" in each for each in wrong):

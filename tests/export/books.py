@@ -6,7 +6,7 @@ from typing import Any
 
 
 def assert_books(exporter: Any, accepted: int, **counts: int) -> None:
-    """Every accepted item is in one place, and the counts are these; those that are not named are 0."""
+    """Check that every accepted item is in one place, and that the counts are these; others are 0."""
     stats = exporter.stats()
     places = ("sent", "refused", "dead_lettered", "lost", "pending")
     assert {place: getattr(stats, place) for place in places} == {**dict.fromkeys(places, 0), **counts}, stats

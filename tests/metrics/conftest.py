@@ -26,14 +26,14 @@ def real_log() -> Path:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """An empty directory."""
+    """Make an empty directory."""
     (tmp_path / "logs").mkdir()
     return tmp_path / "logs"
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    """The job's empty tables."""
+    """Make the job's empty tables."""
     with Database(f"sqlite:///{tmp_path}/metrics.db") as database:
         tables.create_tables(database)
         yield database

@@ -29,7 +29,7 @@ def timed_lines(count: int, seed: int) -> list[tuple[str, int, float, str]]:
 
 
 def lines(count: int, seed: int = 1) -> list[str]:
-    """The lines alone."""
+    """Return only the lines."""
     return [line for *_, line in timed_lines(count, seed)]
 
 

@@ -44,7 +44,7 @@ def drain(queue: MultiQueue) -> list:
 
 
 def totals_add_up(queue: MultiQueue) -> None:
-    """Every item that was put is accounted for, in total and in each sub-queue."""
+    """Check that every item that was put is accounted for, in total and in each sub-queue."""
     stats = queue.stats()
     assert stats.put == stats.got + stats.removed + stats.depth
     for key in queue:

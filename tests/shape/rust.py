@@ -56,7 +56,7 @@ class Crate:
         return found
 
     def arrows(self, *, children: bool = True) -> set[Arrow]:
-        """Every arrow from a file of this crate to another of its files; ``children``: also ``use child::Name``."""
+        """Return the arrows from each file of this crate to its other files; ``children``: also ``use child::Name``."""
         found = set()
         for module, path in self.modules.items():
             text = code(path)

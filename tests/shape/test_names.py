@@ -53,7 +53,7 @@ def twice(declared: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
-    """Where each class of Python is declared, by module; classes inside functions and other classes count too."""
+    """Return the modules that declare each class of Python; classes inside functions and classes count too."""
     found: dict[str, list[str]] = {}
     for module, tree in trees.items():
         for node in ast.walk(tree):

@@ -188,7 +188,7 @@ class Round:
             self.ledger.complain(f"administrator: {error!r}")
 
     def _pass_through(self, queue: BatchQueue, step: int) -> None:
-        """A class comes, has some items, and goes; its handler has had them all by then."""
+        """Add a class, produce some items of it, and remove it; its handler has had them all by then."""
         kind = fresh_class(f"Passing{step}")
         handler = self._handler(f"passing {step}")
         handler.raises, handler.again = 0.0, None
@@ -284,7 +284,7 @@ def _warn_less() -> None:
 
 
 def run(seed: int) -> None:
-    """One round; on failure its configuration is part of the error."""
+    """Run one round. On failure its configuration is part of the error."""
     round = Round(seed)
     said = str(round)
     try:

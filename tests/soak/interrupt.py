@@ -59,7 +59,7 @@ class Signals:
 
 
 def _is_logging(frame: FrameType | None) -> bool:
-    """Whether the signal came within a call of the standard library's logging, which an exception may leave locked."""
+    """Return whether the signal came in a call of the standard logging, which an exception may leave locked."""
     while frame is not None and frame.f_globals.get("__name__") != "logging":
         frame = frame.f_back
     return frame is not None

@@ -57,7 +57,7 @@ class Ledger:
         self.wrong.append(what)
 
     def check_numbers(self) -> None:
-        """Nothing came out twice, and nothing that did not go in."""
+        """Check that nothing came out twice, or without going in."""
         if self.wrong:
             raise Wrong(self.wrong[0])
         seen = Counter(item.number for item in self.seen)
@@ -81,7 +81,7 @@ class Ledger:
             last[(item.origin, type(item))] = item.number
 
     def check_stats(self, stats: Any, *, running: bool = False) -> None:
-        """The queue's own counters agree with each other, and at the end with these lists."""
+        """Check that the queue's counters agree with each other, and at the end with these lists."""
         check_identity(stats)
         if running:
             return
@@ -105,7 +105,7 @@ class Ledger:
 
 
 def check_identity(stats: Any) -> None:
-    """Every item is in exactly one place."""
+    """Check that every item is in exactly one place."""
     ended = stats.handled + stats.failed + stats.unrouted + stats.dead_lettered + stats.abandoned
     if stats.offered != stats.accepted + sum(stats.rejected.values()) or stats.accepted != ended + stats.queued:
         raise Wrong(f"the counters do not add up: {stats}")

@@ -16,7 +16,7 @@ from tests.soak.ledger import PATIENCE, Wrong, wait_until
 
 
 def run(seed: int) -> None:
-    """One round of either kind."""
+    """Run one round of either kind."""
     rng = random.Random(seed)
     if rng.random() < 0.4:
         round = batch.Round(seed, pooled=True)

@@ -170,7 +170,7 @@ def rdds_are_exact(session, folder):
 
 
 def cancel_ends_a_sink(session, folder):
-    """A cancelled sink writes on for some seconds at most, and the next job is exact."""
+    """Cancel a sink: it writes for some more seconds at most, and the next job is exact."""
     import threading
 
     file, started = table(folder), Path(folder) / "started"
@@ -209,7 +209,7 @@ def cancel_ends_a_sink(session, folder):
 
 
 def no_fault():
-    """Nothing happens."""
+    """Do nothing."""
 
 
 def _count(file):

@@ -62,7 +62,7 @@ def cluster(folder):
 
 
 def no_reuse(folder):
-    """A new Python worker for each task, forked from a daemon that has threads and resources of drainq."""
+    """Use a new Python worker for each task, forked from a daemon with threads and resources of drainq."""
     os.environ["PYTHONPATH"] = PYTHONPATH
     settings = {"spark_python_worker_reuse": "false", "spark_python_daemon_module": "preloading_daemon"}
     with session("local[2,4]", **settings) as spark:
@@ -85,7 +85,7 @@ def preloaded(rows):
 
 
 def speculation(folder):
-    """A task that hangs is overtaken by its copy on the other of two workers, and killed."""
+    """Let a task hang: its copy on the other of two workers overtakes it, and Spark kills it."""
     with standalone() as master:
         settings = {
             "spark_speculation": "true",
@@ -171,7 +171,7 @@ def wait_for(port):
 
 
 def connect(folder):
-    """Two sessions of Spark Connect, whose tasks run in workers of their own."""
+    """Run tasks of two sessions of Spark Connect, in separate workers."""
     os.environ["PYTHONPATH"] = PYTHONPATH
     first = SparkSession.builder.remote("local[2,4]").getOrCreate()
     second = SparkSession.builder.remote("sc://localhost").create()
@@ -206,7 +206,7 @@ def connect(folder):
 
 
 def idle(folder):
-    """A resource closes itself before Spark ends the idle worker, which runs no cleanup of any kind."""
+    """Let a worker idle: a resource closes itself before Spark ends the worker, which runs no clean-up."""
     closed, pids = f"{folder}/closed", f"{folder}/pids"
 
     def use(rows):

@@ -124,7 +124,7 @@ def write(rows, url, *, format="drainq", queue="out", **options):
 
 
 def run(session, url, folder, *, format="drainq", **options):
-    """One run of the query from queue ``in`` to queue ``out``."""
+    """Run the query once, from queue ``in`` to queue ``out``."""
     once_python_is_there(lambda: run_once(session, url, folder, format=format, **options))
 
 
@@ -139,7 +139,7 @@ def run_once(session, url, folder, *, format, **options):
 
 
 def stream(session, url, folder, **options):
-    """The query, until what is there is done: one run, or as many as PySpark before 4.2 takes."""
+    """Run the query until all messages are done: once, or as often as PySpark before 4.2 takes."""
     with DelayedQueue.open(url, "in") as queue:
         for _ in range(3 if ASKS_ONCE else 1):
             run(session, url, folder, **options)

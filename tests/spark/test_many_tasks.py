@@ -35,7 +35,7 @@ class Count:
 
 
 def measured(partition):
-    """A task through a batch queue; what the worker holds afterwards."""
+    """Run a task through a batch queue. Yield what the worker holds afterwards."""
     (seen,) = partition_fn(lambda info: {int: Count()})(partition)
     process = psutil.Process()
     yield seen, os.getpid(), process.num_threads(), process.num_fds(), process.memory_info().rss

@@ -69,7 +69,7 @@ def write(database, sink, value, size, poison):
 
 
 def alone(sink, rows):
-    """A row that is refused alone is an error of ``send``."""
+    """Return the places of refused rows. For a row that is refused alone, ``send`` raises."""
     try:
         return [place for place, _ in sink.send(rows)]
     except Exception as error:
