@@ -1,7 +1,7 @@
 //! Waiting in a multi-queue under a model checker: no notification is lost, whichever waiter gives up.
 //!
 //! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`. `scripts/mutants/core.py`
-//! names the faults that they notice there.
+//! names the faults that these tests notice.
 
 use super::{MultiQueue, Order, PutRefusal, SubQueue, SubQueueSettings};
 use crate::clock::ManualClock;

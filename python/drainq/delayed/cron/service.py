@@ -314,7 +314,7 @@ class CronService(CronAdmin[T]):
         def missed(now: datetime) -> Sequence[datetime]:
             if catch_up == "none":
                 return []
-            until = microseconds(now)  # a tick that was made by a clock ahead must not hide the ones before it
+            until = microseconds(now)  # a tick that a fast clock made too early must not hide earlier ticks
             last = self._call(
                 lambda: self._storage.last_tick(self._kind, prefix=key_prefix, config_hash=config_hash, until=until)
             )

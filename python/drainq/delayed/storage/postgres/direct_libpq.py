@@ -142,7 +142,7 @@ class DirectConnection(PostgresConnection):
             values, more: their parameters.
 
         Returns:
-            Their results, as of :meth:`ask`. If one fails, neither takes effect.
+            Their results, each as :meth:`ask` returns it. If one fails, neither takes effect.
 
         Raises:
             psycopg.Error: as :meth:`ask` does.
