@@ -138,10 +138,48 @@ def test_drop_takes_keys_or_with_yes_everything(call, database):
     assert call("drop", "--queue", "mail", "--all", "--yes") == (0, "dropped 2\n", "")
 
 
-def test_queues_with_another_codec_are_named_by_it(call, database):
-    database.open(codec=BytesCodec()).offer_or_update("a", b"abc", 0)
-    assert "attempts" not in call("peek", "--queue", "mail")[1]
-    assert call("peek", "--queue", "mail", "--codec", "bytes")[1].endswith("  abc\n")
+class Parcel(BytesCodec):
+    """A codec of the user's, which the command cannot know."""
+
+    type_name = "mine:Parcel"
+
+    def decode(self, data):
+        raise AssertionError("no command decodes")
+
+
+EVERY = [
+    "stats",
+    "peek",
+    "schedules",
+    "history",
+    "dead",
+    "pause",
+    "resume",
+    "redrive",
+    "drop --key a",
+    "purge --older-than 0",
+]
+
+
+def test_every_command_works_for_a_queue_of_any_codec_and_shows_what_is_no_text_escaped(call, database):
+    queue = database.open(codec=Parcel())
+    queue.offer_or_update("a", b"\xff\x1babc", 0)
+    assert call("peek", "--queue", "mail")[1].endswith("  \\xff\\x1babc\n")
+    assert {command: call(*command.split(), "--queue", "mail")[::2] for command in EVERY} == dict.fromkeys(
+        EVERY, (0, "")
+    )
+    assert queue.stats().ready == 0 and call("queues")[1].splitlines()[1:] == ["mail   mine:Parcel  running"]
+
+
+def test_of_two_queues_with_one_name_the_codec_tells_which(call, database):
+    database.open(codec=Parcel()).offer_or_update("a", b"abc", 0)
+    database.open().offer_or_update("b", 1, 0)
+    assert call("peek", "--queue", "mail")[::2] == (
+        2,
+        "drainq delayed: queue 'mail' was opened with 'json', 'mine:Parcel': pass one of them as --codec\n",
+    )
+    assert call("peek", "--queue", "mail", "--codec", "mine:Parcel")[1].endswith("  abc\n")
+    assert "none is 'json:Nosuch'" in call("peek", "--queue", "mail", "--codec", "json:Nosuch")[2]
 
 
 @pytest.mark.parametrize("command", ["stats", "peek", "redrive"])
@@ -294,7 +332,6 @@ def test_an_unknown_queue_is_refused_with_the_known_ones_and_nothing_is_written(
     code, out, err = call(command, "--queue", "mial")
     assert (code, out) == (2, "")
     assert "no queue 'mial'" in err and err.endswith("'mail', 'notes'\n") and err.count("\n") == 1
-    assert "--codec bytes" in call(command, "--queue", "notes")[2]
     assert [row["name"] for row in json.loads(call("queues", "--json")[1])] == ["mail", "notes"]
 
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 
 from drainq.delayed import cli_commands as does
-from drainq.delayed.cli_target import CODECS, UsageError
+from drainq.delayed.cli_target import UsageError
 from drainq.sql.driver_errors import failure_of
 from drainq.sql.url import shown, without_password
 
@@ -148,9 +148,7 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
     queue = os.environ.get("DRAINQ_QUEUE")
     help = "the queue's name (default: $DRAINQ_QUEUE)"
     parser.add_argument("--queue", required=queue is None, default=queue, help=help)
-    parser.add_argument(
-        "--codec", choices=tuple(CODECS), default="msgspec", help="the codec it was opened with (default: %(default)s)"
-    )
+    parser.add_argument("--codec", help="its codec as `queues` lists it, if several queues have this name")
 
 
 def _guarded(command: Callable[[argparse.Namespace], int | None]) -> Callable[[argparse.Namespace], int]:

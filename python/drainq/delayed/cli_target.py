@@ -6,11 +6,11 @@ A command that only reads creates no file, no table and no name.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from drainq.delayed.admin import opened_storage
-from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
+from drainq.delayed.codec import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.queue_settings import QueueSettings
@@ -19,12 +19,15 @@ from drainq.delayed.storage.open import open_empty
 from drainq.delayed.storage.records import QueueRow
 from drainq.sql.url import DatabaseUrl
 
-CODECS: dict[str, Callable[[], Codec]] = {
-    "msgspec": MsgspecCodec,
-    "json": JsonCodec,
-    "bytes": BytesCodec,
-    "str": StrCodec,
-}
+_OF_UNNAMED = tuple(codec().type_name for codec in (MsgspecCodec, JsonCodec, BytesCodec, StrCodec))
+"""The codecs to try for a queue that the table does not list, such as one of the source library."""
+
+
+class _Undecoded(BytesCodec):
+    """The bytes of payloads, whatever codec the queue has: no command decodes one."""
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
 
 
 class UsageError(Exception):
@@ -54,31 +57,34 @@ def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
 
 
 @contextmanager
-def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
-    """Return the queue if it exists. Creates nothing."""
-    codec = CODECS[arguments.codec]()
+def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[bytes]]:
+    """Return the queue if it exists, under whatever codec. Creates nothing."""
+    name, codec = arguments.queue, arguments.codec
     with found_storage(arguments) as storage:
-        queue: DelayedQueue[object] = DelayedQueue(
-            storage, QueueSettings.of(arguments.queue, codec=codec, retry=NO_RETRIES)
-        )
         known = storage.queues()
-        kind = queue._session.kind
-        if not any(row.kind == kind for row in known) and not (queue.peek(1) or queue.dead_letters(limit=1)):
-            raise UsageError(_unknown(arguments, known))
-        with queue:
+        codecs = [row.type_name for row in known if row.name == name and codec in (None, row.type_name)]
+        listed = bool(codecs)
+        found: list[DelayedQueue[bytes]] = [
+            DelayedQueue(storage, QueueSettings.of(name, codec=_Undecoded(of), retry=NO_RETRIES))
+            for of in codecs or (_OF_UNNAMED if codec is None else [codec])
+        ]
+        if not listed:
+            found = [queue for queue in found if queue.peek(1) or queue.dead_letters(limit=1)]
+        if len(found) != 1:
+            raise UsageError(_not_one(arguments, known, [queue._session.codec.type_name for queue in found]))
+        with found[0] as queue:
             yield queue
 
 
-def _unknown(arguments: argparse.Namespace, known: list[QueueRow]) -> str:
-    codecs = sorted(row.type_name for row in known if row.name == arguments.queue)
+def _not_one(arguments: argparse.Namespace, known: list[QueueRow], found: list[str]) -> str:
+    name = arguments.queue
+    codecs = found or [row.type_name for row in known if row.name == name]
     if codecs:
-        names = [name for name, codec in CODECS.items() if codec().type_name in codecs]
-        return f"queue {arguments.queue!r} was opened with another codec ({', '.join(codecs)}): " + (
-            f"pass --codec {names[0]}" if names else "none that this command knows"
-        )
+        which = "pass one of them as --codec" if found else f"none is {arguments.codec!r}"
+        return f"queue {name!r} was opened with {', '.join(map(repr, codecs))}: {which}"
     names = sorted({row.name for row in known})
     listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "") if names else "none"
-    return f"there is no queue {arguments.queue!r} in {arguments.table!r}; there are: {listed}"
+    return f"there is no queue {name!r} in {arguments.table!r}; there are: {listed}"
 
 
 def refuse_memory(url: str) -> None:
