@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period, hash_of_text
 from drainq.delayed.cron.cron_message import CronMessage
 from drainq.delayed.cron.daily_schedule import CronDailySchedule
-from drainq.delayed.message import ScheduledMessage
+from tests.delayed.cron.ticks import key_of
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=timezone.utc)
 moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc))
@@ -20,31 +20,14 @@ moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.j
 
 def test_the_key_is_prefix_hash_and_the_time_in_utc():
     bucharest = NOON.astimezone(ZoneInfo("Europe/Bucharest"))
-    assert CronMessage.key("abc", "a/b", bucharest) == "a/b/abc/20250101-120000.000000000"
-
-
-def test_the_key_takes_epoch_seconds():
-    assert CronMessage.key("abc", "p", NOON.timestamp()) == CronMessage.key("abc", "p", NOON)
+    assert key_of("abc", "a/b", bucharest) == "a/b/abc/20250101-120000.000000000"
 
 
 @given(one=moments, other=moments)
 def test_keys_are_as_distinct_and_as_ordered_as_their_times(one, other):
-    first, second = CronMessage.key("h", "p", one), CronMessage.key("h", "p", other)
+    first, second = key_of("h", "p", one), key_of("h", "p", other)
     assert (first == second) == (one == other)
     assert (first < second) == (one < other)
-
-
-def test_the_time_of_delivery_does_not_touch_the_key():
-    late = CronMessage("x", NOON, NOON + timedelta(minutes=7))
-    assert late.to_scheduled("h", "p") == ScheduledMessage(
-        CronMessage.key("h", "p", NOON), "x", NOON + timedelta(minutes=7), can_update=False
-    )
-
-
-def test_a_scheduled_message_carries_payload_time_and_can_update():
-    assert CronMessage("x", NOON).to_scheduled("h", "p", True) == ScheduledMessage(
-        "p/h/20250101-120000.000000000", "x", NOON, True
-    )
 
 
 def test_times_are_kept_in_utc():
@@ -57,11 +40,6 @@ def test_times_are_kept_in_utc():
 def test_what_is_no_moment_is_refused(naive_or_none):
     with pytest.raises((TypeError, ValueError), match="schedule_at"):
         CronMessage("x", naive_or_none)
-
-
-def test_a_static_payload_is_the_same_for_every_tick():
-    payload_of = CronMessage.static("x")
-    assert [payload_of(NOON), payload_of(NOON + timedelta(days=1))] == ["x", "x"]
 
 
 def test_hashes_are_those_of_the_other_implementation():

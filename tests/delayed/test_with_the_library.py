@@ -19,6 +19,7 @@ import pytest
 
 from drainq.delayed import CronMessage, OfferOutcome, ScheduledMessage, StrCodec
 from drainq.delayed.queue import partition_kind
+from tests.delayed.cron.ticks import key_of
 from tests.delayed.test_migrate import SOURCES_POSTGRES, SOURCES_SQLITE
 
 KIND = partition_kind("mail", "java.lang.String")
@@ -237,7 +238,7 @@ def test_both_consume_and_both_produce_at_once_with_an_exact_account(both, datab
 def test_both_schedule_the_same_ticks_as_one_message_each(both, database):
     queue, library = both
     times = [datetime.fromtimestamp(int(database.now) + 60 * n, timezone.utc) for n in (1, 2)]
-    keys = {CronMessage.key("hash", "report", at): int(at.timestamp() * 1000) for at in times}
+    keys = {key_of("hash", "report", at): int(at.timestamp() * 1000) for at in times}
     assert queue.cron.install_tick("hash", "report", [CronMessage("tick", at) for at in times]) == 2
     assert library.install_tick("hash", "report", keys) == 0
     assert library.count() == 2
@@ -248,4 +249,4 @@ def test_both_schedule_the_same_ticks_as_one_message_each(both, database):
     queue.cron.install_tick("third", "report", [CronMessage("tick", times[0])])
     assert library.count() == 1
     database.clock.advance(61)
-    assert library.poll()[0] == CronMessage.key("third", "report", times[0])
+    assert library.poll()[0] == key_of("third", "report", times[0])

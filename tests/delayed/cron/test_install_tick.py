@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drainq.delayed import CronMessage, DeliveryType
-from tests.delayed.cron.ticks import LEASE, after, drain, planned
+from tests.delayed.cron.ticks import LEASE, after, drain, key_of, planned
 
 
 def test_a_tick_is_delivered_at_its_time_and_not_before(queue, clock):
@@ -104,7 +104,7 @@ def test_messages_that_are_no_ticks_are_left_alone(queue):
 
 def test_ticks_that_another_implementation_made_are_taken_over(queue, clock):
     """They have no entry in the ledger: the old configuration's go, this one's stays as it is."""
-    ours, theirs = CronMessage.key("h", "p", after(10)), CronMessage.key("old", "p", after(10))
+    ours, theirs = key_of("h", "p", after(10)), key_of("old", "p", after(10))
     queue.offer_or_update(ours, "there before", after(10))
     queue.offer_or_update(theirs, "old", after(10))
     assert queue.cron.install_tick("h", "p", [CronMessage("ours", after(10))]) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from drainq.delayed import CronMessage, DelayedQueue
 from drainq.testing import ManualClock
-from tests.delayed.cron.ticks import START, UTC, after, drain
+from tests.delayed.cron.ticks import START, UTC, after, drain, key_of
 
 
 def test_a_tick_that_was_handled_is_not_made_again(queue, clock):
@@ -25,7 +25,7 @@ def test_a_tick_that_was_handled_is_not_made_again(queue, clock):
 def test_a_tick_that_the_user_dropped_is_not_made_again(queue, clock):
     ticks = [CronMessage("x", after(5))]
     queue.cron.install_tick("h", "p", ticks)
-    assert queue.drop_message(CronMessage.key("h", "p", after(5)))
+    assert queue.drop_message(key_of("h", "p", after(5)))
     assert queue.cron.install_tick("h", "p", ticks) == 0
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from drainq.delayed import CronMessage, DelayedQueue
+from drainq.delayed import DelayedQueue
+from drainq.delayed.cron.cron_message import microseconds
+from drainq.delayed.cron.tick_key import tick_key
 
 UTC = timezone.utc
 START = datetime(2025, 1, 1, 10, 37, 42, 123000, tzinfo=UTC)
@@ -14,6 +16,11 @@ LEASE = 30.0
 
 def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
+
+
+def key_of(config: str, prefix: str, at: datetime) -> str:
+    """Return the key of a tick's message."""
+    return tick_key(prefix, config, microseconds(at))
 
 
 def drain(queue: DelayedQueue) -> list[str]:
@@ -27,4 +34,4 @@ def drain(queue: DelayedQueue) -> list[str]:
 
 def planned(queue: DelayedQueue, *ticks: tuple[str, str, float]) -> list[bool]:
     """Return whether there is a message for each (hash, prefix, seconds after the start)."""
-    return [queue.contains_message(CronMessage.key(config, prefix, after(at))) for config, prefix, at in ticks]
+    return [queue.contains_message(key_of(config, prefix, after(at))) for config, prefix, at in ticks]

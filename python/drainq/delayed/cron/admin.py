@@ -15,6 +15,7 @@ from typing import Generic, NoReturn, TypeVar
 from drainq.delayed.coroutines import twin
 from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule_handle import CronHandle
+from drainq.delayed.cron.tick_key import tick_key
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
 from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
@@ -222,7 +223,7 @@ class CronAdmin(Generic[T]):
     def _tick(self, config_hash: str, key_prefix: str, message: CronMessage[T]) -> Tick:
         if not isinstance(message, CronMessage):
             raise TypeError(f"messages must hold CronMessage values, got a {type(message).__name__}")
-        key = check_key(CronMessage.key(config_hash, key_prefix, message.schedule_at))
+        key = check_key(tick_key(key_prefix, config_hash, microseconds(message.schedule_at)))
         return Tick(key, self._encode(message.payload), microseconds(message.schedule_at), to_ms(message.delivered_at))
 
 
@@ -234,4 +235,4 @@ def check_names(config_hash: str, key_prefix: str) -> None:
         if not value.strip():
             raise ValueError(f"{name} must not be blank, got {value!r}")
         check_text(value, name)
-    check_key(CronMessage.key(config_hash, key_prefix, 0))
+    check_key(tick_key(key_prefix, config_hash, 0))

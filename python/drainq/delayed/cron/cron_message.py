@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Generic, TypeVar
 
-from drainq.delayed.cron.tick_key import tick_key
-from drainq.delayed.message import ScheduledMessage, When, to_ms
+from drainq.delayed.message import When, to_ms
 
 T = TypeVar("T")
 
@@ -29,10 +27,8 @@ class CronMessage(Generic[T]):
     Both times are kept as aware datetimes in UTC.
 
     Example:
-        >>> from datetime import datetime, timezone
-        >>> noon = datetime(2025, 1, 1, 12, tzinfo=timezone.utc)
-        >>> CronMessage("hello", noon).to_scheduled("abc", "daily-report").key
-        'daily-report/abc/20250101-120000.000000000'
+        >>> CronMessage("hello", 1735732800).delivered_at.isoformat()
+        '2025-01-01T12:00:00+00:00'
 
     Source: ``CronMessage.kt`` of funfix ``delayedqueue``.
     """
@@ -50,21 +46,6 @@ class CronMessage(Generic[T]):
     def delivered_at(self) -> datetime:
         """The due time of the message."""
         return self.schedule_at if self.schedule_at_actual is None else self.schedule_at_actual
-
-    @staticmethod
-    def key(config_hash: str, key_prefix: str, schedule_at: When) -> str:
-        """Return the key of one tick's message: ``{key_prefix}/{config_hash}/{yyyyMMdd-HHmmss.nnnnnnnnn}`` in UTC."""
-        return tick_key(key_prefix, config_hash, microseconds(in_utc(schedule_at, "schedule_at")))
-
-    @staticmethod
-    def static(payload: T) -> Callable[[datetime], T]:
-        """Return a ``payload_of`` that gives every tick the same payload."""
-        return lambda at: payload
-
-    def to_scheduled(self, config_hash: str, key_prefix: str, can_update: bool = False) -> ScheduledMessage[T]:
-        """Convert this message for :meth:`~drainq.delayed.DelayedQueue.offer_batch`."""
-        key = self.key(config_hash, key_prefix, self.schedule_at)
-        return ScheduledMessage(key, self.payload, self.delivered_at, can_update)
 
 
 def in_utc(at: When, what: str) -> datetime:
