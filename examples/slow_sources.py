@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from drainq import Fair, PrefetchSource, SourceScheduler
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 
 BIN = 0.02
 """Seconds that one figure of the throughput spans."""

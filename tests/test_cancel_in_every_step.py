@@ -15,8 +15,9 @@ from queue import Empty, Full
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SetQueue, SubQueue, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, SubQueue, ThreadPolicy
 from drainq.delayed import DelayedQueue, ScheduledMessage
+from drainq.sources import PrefetchSource
 from drainq.testing import ManualClock
 from tests.sources.by_hand import HandExecutor, Stock
 

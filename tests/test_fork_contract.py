@@ -13,17 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from drainq import (
-    BatchQueue,
-    BatchQueueConfig,
-    ItemState,
-    ItemTracker,
-    MultiQueue,
-    PartitionPolicy,
-    PartitionSelector,
-    SetQueue,
-    ThreadPolicy,
-)
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy
+from drainq.sources import ItemState, ItemTracker
 from drainq.workers import MetricsAggregator, TopN
 from tests.forked import in_child, needs_fork
 

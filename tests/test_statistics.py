@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, Fair, MultiQueue, PrefetchSource, SetQueue, SourceScheduler
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue
 from drainq.delayed import DelayedQueue
 from drainq.delivery.accounting import Books
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.statistics import Statistics, TypeStats, batch_queue
 
 HOSTILE = '<script>alert("&")</script>'

@@ -16,7 +16,8 @@ from typing import Any
 
 from benches.protocol import Faster, Report, arguments, measure, processor_seconds, wanted
 
-from drainq import Fair, PrefetchSource, SetQueue, SourceScheduler
+from drainq import SetQueue
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 
 
 class ByHand:

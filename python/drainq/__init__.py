@@ -30,40 +30,26 @@ if TYPE_CHECKING:
     from drainq.manager import BatchQueueManager
     from drainq.sigterm import stop_on_sigterm
     from drainq.size_policies import BufferStrategy, PartitionPolicy, ThreadPolicy
-    from drainq.sources import Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
-    from drainq.statistics import BatchQueueStats, MultiQueueStats, PartitionUsage, SetQueueStats, SubQueueStats
 
 __all__ = [
     "Backoff",
     "BatchQueue",
     "BatchQueueConfig",
     "BatchQueueManager",
-    "BatchQueueStats",
     "BufferStrategy",
     "DrainBalancer",
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
-    "Fair",
-    "ItemState",
-    "ItemTracker",
     "ModeConflict",
     "MultiQueue",
-    "MultiQueueStats",
     "PartitionPolicy",
     "PartitionSelector",
-    "PartitionUsage",
-    "Prefer",
-    "PrefetchSource",
     "SetQueue",
-    "SetQueueStats",
     "ShutDown",
-    "SourceScheduler",
     "SubQueue",
     "SubQueueRemoved",
-    "SubQueueStats",
     "ThreadPolicy",
-    "Weighted",
     "WouldDeadlock",
     "__version__",
     "stop_on_sigterm",
@@ -73,7 +59,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Load the module of a public name with its first use, because :mod:`dataclasses` alone takes long to load."""
     if name in __all__:
-        rooms = ("batch_config", "size_policies", "manager", "statistics", "backoff", "sigterm", "sources")
+        rooms = ("batch_config", "size_policies", "manager", "backoff", "sigterm")
         for room in map(import_module, (f"drainq.{room}" for room in rooms)):
             if hasattr(room, name):
                 return getattr(room, name)

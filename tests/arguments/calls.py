@@ -6,22 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from drainq import (
-    Backoff,
-    BatchQueue,
-    ItemTracker,
-    MultiQueue,
-    PartitionPolicy,
-    PartitionSelector,
-    SetQueue,
-    ThreadPolicy,
-    Weighted,
-)
+from drainq import Backoff, BatchQueue, MultiQueue, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy
 from drainq.columns import GroupBy
 from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
 from drainq.sketch import DDSketch
+from drainq.sources import ItemTracker, Weighted
 from drainq.sources.tracker.store import MemoryStore
 from drainq.testing import ManualClock
 

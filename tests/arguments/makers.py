@@ -7,17 +7,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from drainq import (
-    BatchQueue,
-    BatchQueueConfig,
-    BatchQueueManager,
-    MultiQueue,
-    PrefetchSource,
-    SetQueue,
-    SourceScheduler,
-)
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, SetQueue
 from drainq.delayed import DelayedQueue, to_delayed_queue
-from drainq.sources import Fair
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
 
 

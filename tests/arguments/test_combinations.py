@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drainq import (
-    BatchQueue,
-    BatchQueueConfig,
-    Fair,
-    MultiQueue,
-    PrefetchSource,
-    SetQueue,
-    SourceScheduler,
-    ThreadPolicy,
-)
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
 from drainq.delayed import DelayedQueue, RetryConfig
 from drainq.monitoring import MetricsServer
 from drainq.sketch import DDSketch
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 
 
 def config(**named: object) -> BatchQueueConfig:
@@ -64,7 +56,7 @@ ROWS: list[tuple[Callable[[], object], str]] = [
     (lambda: scheduler(resume_backlog=5), "got 5"),
     (lambda: scheduler(backlog=lambda: 0, max_backlog="3"), "max_backlog must be a number of items, got '3'"),
     (lambda: scheduler(idle=3), "idle must be a drainq.Backoff"),
-    (lambda: scheduler(tracker=3), "tracker must be a drainq.ItemTracker"),
+    (lambda: scheduler(tracker=3), "tracker must be an ItemTracker"),
     (lambda: prefetch(executor=3), "such as ThreadPoolExecutor(1)"),
     (lambda: RetryConfig(try_timeout=float("inf")), "try_timeout"),
     (lambda: queue(len, table="x" * 39), "table"),

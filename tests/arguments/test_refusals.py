@@ -20,15 +20,14 @@ from drainq import (
     DrainqError,
     MultiQueue,
     PartitionPolicy,
-    PrefetchSource,
     SetQueue,
     ShutDown,
     ThreadPolicy,
-    Weighted,
 )
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import MetricsServer, instrument
 from drainq.sketch import DDSketch
+from drainq.sources import PrefetchSource, Weighted
 
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, BatchQueueStats, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, ThreadPolicy
+from drainq.statistics import BatchQueueStats
 from tests.own_log import caplog  # noqa: F401
 from tests.time_limit import no_standstill  # noqa: F401
 

@@ -22,17 +22,15 @@ from drainq import (
     BatchQueueConfig,
     BufferStrategy,
     DrainBalancer,
-    Fair,
     MultiQueue,
     PartitionPolicy,
     PartitionSelector,
-    PrefetchSource,
     SetQueue,
-    SourceScheduler,
     ThreadPolicy,
 )
 from drainq.delayed import DelayedQueue
 from drainq.sketch import DDSketch
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.workers import BatchWriter, TopN
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)

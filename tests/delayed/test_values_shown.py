@@ -7,10 +7,11 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from drainq import Backoff, Fair, ItemTracker, PrefetchSource, SourceScheduler
+from drainq import Backoff
 from drainq.delayed import CronMessage, DelayedQueue, RetryConfig, ScheduledMessage, to_delayed_queue
 from drainq.delayed.codec import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.monitoring import watch
+from drainq.sources import Fair, ItemTracker, PrefetchSource, SourceScheduler
 from tests.passwords import everything_of
 from tests.sources.by_hand import HandExecutor
 

@@ -14,9 +14,9 @@ from urllib.parse import unquote
 import psycopg
 import pytest
 
-from drainq import ItemState, ItemTracker
 from drainq.delayed import CronMessage, DelayedQueue, RetryConfig
 from drainq.export import KafkaExporter, MetricPoint, OtlpMetricsExporter, RemoteClient, RemoteServer
+from drainq.sources import ItemState, ItemTracker
 from drainq.sql import Database
 from drainq.workers import BatchWriter, MetricsPersister
 from tests.delivery.helpers import agree

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SetQueue, SourceScheduler, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
 from drainq._native import read_samples
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import watch
-from drainq.sources import Fair
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.workers import TopN
 
 from ..sources.by_hand import HandExecutor, Scripted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .project import ROOT, sources
+from .project import ROOT, loaded_modules, sources
 from .rust import code
 
 CORE, BINDING = (ROOT / "crates" / name / "src" for name in ("drainq-core", "drainq-py"))
@@ -95,3 +95,7 @@ def test_no_two_classes_of_the_package_share_a_name():
 def test_the_search_for_shared_names_finds_a_planted_class():
     planted = {"a": ast.parse("class Plan: ..."), "b": ast.parse("def f():\n    class Plan: ...\n    class Step: ...")}
     assert twice(classes(planted)) == {"Plan": ["a", "b"]}
+
+
+def test_the_root_has_few_names():
+    assert len(loaded_modules()["drainq"].__all__) <= 21

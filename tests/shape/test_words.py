@@ -50,7 +50,16 @@ NO_VERB = frozenset(
     " is are was were be has true false seconds items texts columns".split()
 )
 """First words that show that a docstring names a thing, or asks a question, instead of telling what happens."""
-ROOMS = ("drainq", "drainq.delayed", "drainq.export", "drainq.spark", "drainq.sql", "drainq.workers")
+ROOMS = (
+    "drainq",
+    "drainq.delayed",
+    "drainq.export",
+    "drainq.sources",
+    "drainq.spark",
+    "drainq.sql",
+    "drainq.statistics",
+    "drainq.workers",
+)
 
 
 def riddles(text: str) -> list[str]:

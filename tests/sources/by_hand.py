@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
-from drainq import Backoff, PrefetchSource
+from drainq import Backoff
+from drainq.sources import PrefetchSource
 
 EXACT = Backoff(1.0, 8.0, 2.0, jitter=0)
 

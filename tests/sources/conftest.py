@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drainq import PrefetchSource
+from drainq.sources import PrefetchSource
 from drainq.testing import ManualClock
 from tests.sources.by_hand import EXACT, Delivered, HandExecutor
 from tests.standstill import watched_unless_debugged

@@ -10,7 +10,8 @@ pytestmark = needs_fork
 
 SOURCES = """
 from concurrent.futures import ThreadPoolExecutor
-from drainq import Backoff, Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
+from drainq import Backoff
+from drainq.sources import Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
 """
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq import PrefetchSource
+from drainq.sources import PrefetchSource
 from drainq.sources.prefetch_buffer_size import AutoSize
 from drainq.testing import ManualClock
 from tests.sources.by_hand import EXACT, HandExecutor, Scripted

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from drainq import Backoff, PrefetchSource
+from drainq import Backoff
+from drainq.sources import PrefetchSource
 from drainq.sources.async_items import AsyncItems
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import drainq.sources.prefetch_refill
 import drainq.sources.steady_clock
-from drainq import Backoff, PrefetchSource
+from drainq import Backoff
+from drainq.sources import PrefetchSource
 from drainq.sources.prefetch_reports import Reports
 from drainq.sources.steady_clock import SteadyClock
 from drainq.testing import ManualClock

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from drainq import PrefetchSource
+from drainq.sources import PrefetchSource
 from tests.sources.by_hand import Raises, balanced
 
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from drainq import Backoff, PrefetchSource, SetQueue
+from drainq import Backoff, SetQueue
+from drainq.sources import PrefetchSource
 from drainq.sources.prefetch_buffer_size import AutoSize
 from drainq.sources.prefetch_read import Intake, Refill
 from tests.sources.by_hand import Scripted

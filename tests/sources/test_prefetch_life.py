@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 import drainq.sources.prefetch_refill
-from drainq import Backoff, PrefetchSource
+from drainq import Backoff
+from drainq.sources import PrefetchSource
 from drainq.testing import ManualClock
 from tests.sources.by_hand import Scripted
 from tests.sources.threads import Call, eventually
@@ -146,7 +147,7 @@ def test_the_earlier_of_two_times_to_ask_again_counts(monkeypatch):
 def test_a_hanging_source_does_not_hold_up_the_interpreters_exit():
     script = (
         "import threading\n"
-        "from drainq import PrefetchSource\n"
+        "from drainq.sources import PrefetchSource\n"
         "asked = threading.Event()\n"
         "source = PrefetchSource(lambda n: asked.set() or threading.Event().wait(), 4, 1, eager=True)\n"
         "assert asked.wait(30)\n"

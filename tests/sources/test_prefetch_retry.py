@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from drainq import PrefetchSource
+from drainq.sources import PrefetchSource
 from tests.sources.by_hand import EXACT, Scripted
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq import Fair, Prefer, SourceScheduler, Weighted
+from drainq.sources import Fair, Prefer, SourceScheduler, Weighted
 from tests.sources.by_hand import Delivered, Scripted, Stock, endless
 
 # -- one step ---------------------------------------------------------------------------------

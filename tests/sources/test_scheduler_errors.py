@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from drainq import Fair, SourceScheduler
+from drainq.sources import Fair, SourceScheduler
 from tests.sources.by_hand import Raises, Scripted, Stock, endless
 
 

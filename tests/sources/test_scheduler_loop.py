@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from drainq import Backoff, Fair, PrefetchSource, SourceScheduler
+from drainq import Backoff
+from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.sources.loop_thread import Loop
 from tests.sources.by_hand import Stock, endless
 

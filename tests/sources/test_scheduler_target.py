@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drainq import Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
+from drainq.sources import Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.sources.tracker.store import MemoryStore
 from tests.sources.by_hand import Raises, endless
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drainq import Backoff, Fair, PrefetchSource, SourceScheduler, Weighted
+from drainq import Backoff
+from drainq.sources import Fair, PrefetchSource, SourceScheduler, Weighted
 from drainq.sources.loop_thread import FOREVER
 from tests.sources.by_hand import Scripted, Stock, endless
 

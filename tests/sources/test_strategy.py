@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq import Fair, Prefer, Weighted
+from drainq.sources import Fair, Prefer, Weighted
 
 NAMES = "abcdefg"
 

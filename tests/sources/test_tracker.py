@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drainq import ItemState, ItemTracker
+from drainq.sources import ItemState, ItemTracker
 from drainq.testing import ManualClock
 from tests.sources.by_hand import Raises
 

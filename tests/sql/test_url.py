@@ -9,9 +9,9 @@ import sqlite3
 
 import pytest
 
-from drainq import ItemTracker
 from drainq.delayed import NO_RETRIES, DelayedQueue
 from drainq.delayed.cli import add_commands
+from drainq.sources import ItemTracker
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect
 from drainq.sql.url import shown, without_password
 from drainq.workers import BatchWriter, MetricsPersister

@@ -16,7 +16,6 @@
 Their buffers are native: ``SetQueue``, a queue without duplicates.
 """
 
-from drainq.backoff import Backoff
 from drainq.sources.prefetch_source import PrefetchSource
 from drainq.sources.scheduler_strategy import Fair, Prefer, Strategy, Weighted
 from drainq.sources.source_scheduler import SourceScheduler
@@ -24,7 +23,6 @@ from drainq.sources.stats import PrefetchStats, SchedulerStats, SourceCounts
 from drainq.sources.tracker import ItemState, ItemTracker
 
 __all__ = [
-    "Backoff",
     "Fair",
     "ItemState",
     "ItemTracker",

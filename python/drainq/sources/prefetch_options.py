@@ -69,7 +69,7 @@ InFlight = Literal["forget", "ack", "ttl"]
 
 @dataclass(frozen=True)
 class PrefetchOptions(Generic[T]):
-    """The arguments of a :class:`~drainq.PrefetchSource`, which documents them."""
+    """The arguments of a :class:`~drainq.sources.PrefetchSource`, which documents them."""
 
     capacity: int
     replenish_threshold: int

@@ -38,7 +38,7 @@ TIMER = Timer(most=1000)
 
 
 class Replenisher(Generic[T]):
-    """The buffer of a :class:`~drainq.PrefetchSource`, with its refills.
+    """The buffer of a :class:`~drainq.sources.PrefetchSource`, with its refills.
 
     Args:
         ask: the source.

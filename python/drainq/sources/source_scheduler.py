@@ -65,7 +65,7 @@ class SourceScheduler:
         ValueError: the strategy names an unknown source, or a number is out of range.
 
     Example:
-        >>> from drainq import Fair, SourceScheduler
+        >>> from drainq.sources import Fair, SourceScheduler
         >>> scheduler = SourceScheduler({"x": iter("abc"), "y": iter("d")}, print, Fair("x", "y"), batch_size=4)
         >>> scheduler.step()
         x ['a', 'b', 'c']
@@ -97,7 +97,7 @@ class SourceScheduler:
         if not (idle is None or isinstance(idle, Backoff)):
             raise TypeError(f"idle must be a drainq.Backoff, such as Backoff(0.001, 0.25), got {idle!r}")
         if not (tracker is None or callable(getattr(tracker, "mark", None))):
-            raise TypeError(f"tracker must be a drainq.ItemTracker, as ItemTracker.open() makes it, got {tracker!r}")
+            raise TypeError(f"tracker must be an ItemTracker, as ItemTracker.open() makes it, got {tracker!r}")
         if not isinstance(sources, Mapping):
             raise TypeError(f"sources must be a dict of names and sources, got {sources!r}")
         self._batch_size = batch_size

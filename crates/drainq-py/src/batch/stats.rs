@@ -1,4 +1,4 @@
-//! The counters of a queue at one moment, as `drainq.BatchQueueStats`.
+//! The counters of a queue at one moment, as `drainq.statistics.BatchQueueStats`.
 
 use super::shared_queue::SharedQueue;
 use crate::statistics;

@@ -1,11 +1,11 @@
-//! Snapshots of the counters, as `drainq.SubQueueStats` and `drainq.MultiQueueStats`.
+//! Snapshots of the counters, as `SubQueueStats` and `MultiQueueStats` of `drainq.statistics`.
 
 use super::core_types::{Core, SubCore};
 use crate::statistics;
 use drainq_core::multi::{Counters, Stats};
 use pyo3::prelude::*;
 
-/// The fields of `drainq.SubQueueStats`, in order.
+/// The fields of `drainq.statistics.SubQueueStats`, in order.
 type Fields = (usize, usize, u64, u64, u64, u64, u64, Option<f64>, usize);
 
 fn fields(stats: Stats) -> Fields {

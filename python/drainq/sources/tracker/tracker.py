@@ -33,7 +33,7 @@ class ItemTracker:
         clock: an object with ``now() -> float``, epoch seconds, for the age in :meth:`purge`.
 
     Example:
-        >>> from drainq import ItemState, ItemTracker
+        >>> from drainq.sources import ItemState, ItemTracker
         >>> tracker = ItemTracker.open("memory:")
         >>> tracker.mark("orders", ["17", "18"], ItemState.SENT)
         >>> tracker.mark("orders", ["17"], ItemState.DONE)
