@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sqlite3
 import uuid
+from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pytest
@@ -198,3 +200,25 @@ def test_a_batch_is_written_in_the_order_of_its_keys():
     upsert = Upsert("t", ["b", "a", "n"], key=["a", "b"], merge={"n": "sum"})
     rows = [(b, a, 1) for a in (3, 1, 2) for b in "zyx"] * 2
     assert [(row[1], row[0], row[2]) for row in upsert.merged(rows)] == [(a, b, 2) for a in (1, 2, 3) for b in "xyz"]
+
+
+@pytest.mark.parametrize(
+    "write", [lambda upsert, *of: upsert.write(*of), lambda upsert, *of: write_each(of[0], upsert, of[1])]
+)
+@pytest.mark.parametrize("whose", ["sqlite3.dbapi2", "the program's"])
+def test_sqlite_gets_dates_as_text_and_the_drivers_own_adapters_are_not_asked(tmp_path, monkeypatch, write, whose):
+    def adapter(value):
+        return f"adapted {value.year}"
+
+    adapter.__module__ = whose
+    for kind in (datetime, date):
+        monkeypatch.setitem(sqlite3.adapters, (kind, sqlite3.PrepareProtocol), adapter)
+    at = datetime(2025, 1, 2, 3, 4, 5, 600, tzinfo=timezone.utc)
+    rows = [(1, at, b"x"), (2, date(2025, 1, 2), at.replace(tzinfo=None, microsecond=0)), [3, "plain", None]]
+    with Database(f"sqlite:///{tmp_path}/dates.db") as database, database.transaction():
+        database.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, a TEXT, b TEXT)")
+        write(Upsert("t", ["n", "a", "b"]), database, rows)
+        found = database.execute("SELECT a, b FROM t ORDER BY n")
+    texts = ["2025-01-02 03:04:05.000600+00:00", "2025-01-02", "2025-01-02 03:04:05"]
+    first, second, third = texts if whose == "sqlite3.dbapi2" else ["adapted 2025"] * 3
+    assert found == [(first, b"x"), (second, third), ("plain", None)]

@@ -53,7 +53,7 @@ def _write_row_by_row(database: Database, upsert: Upsert, rows: Sequence[Row]) -
     left = feed()  # one for all tries: it continues after the refused row
     while taken < len(rows):
         try:
-            database.connection.executemany(statement, left)
+            database.execute_many(statement, left)
         except (*_UNBINDABLE, database.errors) as error:
             if failure_of(error) not in (None, Failure.DATA):
                 raise

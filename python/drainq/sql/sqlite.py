@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,6 +61,18 @@ class SQLiteDialect(Dialect):
     def failure_of(self, error: BaseException) -> Failure | None:
         return failure_of_sqlite(error)
 
+    def execute_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        texts = _texts_of_dates()
+        kinds = frozenset(texts)
+        if isinstance(rows, Iterator) or _some_are(kinds, rows):
+            rows = (
+                [texts[type(value)](value) if type(value) in texts else value for value in row]
+                if _some_are(kinds, [row])
+                else row
+                for row in rows
+            )
+        connection.executemany(statement, rows)
+
     def cancel(self, connection: Any, seconds: float) -> None:
         connection.interrupt()
 
@@ -68,6 +82,29 @@ class SQLiteDialect(Dialect):
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         return {name for (name,) in found}.intersection(names)
+
+
+def _texts_of_dates() -> dict[type, Callable[[Any], str]]:
+    """Return how dates are written, without the types for which the program has registered an adapter of its own.
+
+    The driver writes the same text, and warns from Python 3.12 on that it will not for ever.
+    """
+    from sqlite3 import PrepareProtocol, adapters, dbapi2
+
+    texts: dict[type, Callable[[Any], str]] = {datetime: lambda at: at.isoformat(" "), date: date.isoformat}
+    ours = dbapi2.__name__
+    return {
+        kind: text
+        for kind, text in texts.items()
+        if getattr(adapters.get((kind, PrepareProtocol)), "__module__", ours) == ours
+    }
+
+
+def _some_are(kinds: frozenset[type], rows: Iterable[Sequence[Any]]) -> bool:
+    try:
+        return not kinds.isdisjoint(map(type, chain.from_iterable(rows)))
+    except TypeError:  # a row is none, which the driver refuses
+        return False
 
 
 SQLITE = Dialect.SQLITE = register(SQLiteDialect())
