@@ -3,7 +3,7 @@
 1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
    source files, and a link that leads nowhere would end the strict build.
 2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
-3. A page of figures shows those of the last published run.
+3. A page of figures shows those of the last published run, or says that there is none.
 4. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
 5. The title has the version. The header links to the repository if pyproject.toml names it.
 """
@@ -19,6 +19,7 @@ from typing import Any
 _ROOT = Path(__file__).resolve().parent.parent
 _MODULE = re.compile(r"(?m)^::: (\S+)$")
 _EMPTY = re.compile(r'id="(drainq[^"]*)"(?:(?!id="drainq).)*?<div class="doc doc-contents[^"]*">\s*</div>', re.DOTALL)
+_FIGURES = re.compile(r"<!-- figures -->.*?<!-- end of the figures -->", re.DOTALL)
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>(?:\.\./)+[^)\s]*)\)")
 
 
@@ -61,7 +62,10 @@ def with_figures(markdown: str, title: str) -> str:
         sys.path.insert(0, str(_ROOT))
     from benches import pages, runs
 
-    return pages.rendered(markdown, runs.read(pages.RESULTS / f"{title}.json"))
+    results = pages.RESULTS / f"{title}.json"
+    if not results.exists():
+        return _FIGURES.sub("No run has been published yet.", markdown)
+    return pages.rendered(markdown, runs.read(results))
 
 
 def missing_names(html: str, modules: list[str]) -> list[str]:
