@@ -1,4 +1,4 @@
-"""The pool of connections, without a server: which connection is kept, taken again or closed."""
+"""Connections without a server: how one is opened, when its wait ends, and which one the pool keeps or closes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ pytest.importorskip("psycopg")
 import psycopg
 
 from drainq.delayed.deadline import set_deadline
+from drainq.delayed.storage.postgres import connection as connections
 from drainq.delayed.storage.postgres import pool as module
-from drainq.delayed.storage.postgres.connection import PoolExhausted
+from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener, PoolExhausted, TryTimedOut
 from drainq.delayed.storage.postgres.pool import PostgresPool
 from drainq.sql.url import DatabaseUrl
 
@@ -139,3 +140,40 @@ def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
     assert idle.closed and used.closed
     with pytest.raises(psycopg.InterfaceError, match="are closed"):
         pool._take()
+
+
+def test_an_opener_tells_the_server_its_limits_and_remembers_a_pooler_that_refuses_them(now, monkeypatch):
+    told, first, second, broken = [], Connection(0.0), Connection(0.0), Connection(0.0)
+    answers = [psycopg.OperationalError("unsupported startup parameter: options"), first, second, broken]
+
+    def connect(url, *, timeout, connection_class, options=""):
+        told.append((timeout, options))
+        if isinstance(answers[0], Exception):
+            raise answers.pop(0)
+        return answers.pop(0)
+
+    monkeypatch.setattr(connections, "connect_postgres", connect)
+    url = DatabaseUrl.parse("postgresql://nowhere/db")
+    opener = Opener(url, try_timeout=2.5, prepare=None)
+    set_deadline(0.0)
+    assert [opener.open({"lock_timeout": 7}), opener.open()] == [first, second]
+    assert told[1:] == [(0.0, ""), (0.0, "")] and {"statement_timeout=2500", "lock_timeout=7"} < {*told[0][1].split()}
+    assert "SET LOCAL statement_timeout = 2500;" in opener.set_local
+    for opened in (first, second):
+        assert opened.behind_a_pooler and opened.prepare_threshold is None and opened.opened_at > 0.0
+    with pytest.raises(AttributeError):  # it answers no statement
+        Opener(url, try_timeout=None, prepare=None).open()
+    assert broken.closed and "-c statement_timeout=0 " in told[-1][1]
+
+
+def test_a_wait_that_is_not_patient_ends_at_the_deadline_and_with_it_the_connection(now, monkeypatch):
+    monkeypatch.setattr(psycopg.Connection, "wait", lambda self, steps: list(steps))
+    finished, connection = [], BoundedConnection.__new__(BoundedConnection)
+    connection.pgconn = types.SimpleNamespace(finish=lambda: finished.append(1), status=psycopg.pq.ConnStatus.BAD)
+    for until, connection.patient in ((None, False), (float("inf"), False), (0.0, True)):
+        set_deadline(until)
+        assert connection.wait(step for step in range(3)) == [0, 1, 2]
+    connection.patient = False
+    with pytest.raises(TryTimedOut):
+        connection.wait(step for step in range(3))
+    assert finished == [1]

@@ -114,6 +114,13 @@ def test_a_mark_that_does_not_help_goes_and_stays_away_for_a_while(mark, time):
     assert [poll(mark, 0.05, row(50_000)) for _ in range(IN_A_ROW + 1)][-1] != LOWEST, "it is tried again"
 
 
+def test_the_quickest_of_the_slow_polls_is_what_a_mark_must_beat(mark):
+    for seconds in (0.02, 0.05, 0.05):
+        assert poll(mark, seconds, row(50_000)) == LOWEST
+    starts = [poll(mark, 0.02, row(50_000)) for _ in range(IN_VAIN + 1)]
+    assert starts == [50_000 - SLACK_MS] * IN_VAIN + [LOWEST]
+
+
 def test_a_poll_from_the_mark_that_finds_nothing_is_believed_once_one_of_everything_found_nothing(mark):
     make_slow(mark, row(50_000))
     assert poll(mark, QUICKLY) != LOWEST

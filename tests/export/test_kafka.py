@@ -227,6 +227,7 @@ class Producer:
         ([f"!{SIZE}", None, f"!{FATAL}"], [1], {0: SIZE}, [2], Unavailable),
         ([FULL, f"!{FATAL}"], [], {}, [0, 1, 2], Unavailable),
         ([None, f"!{TOPIC}"], [0], {}, [1, 2], DeliveryStopped),
+        ([TIME, f"!{TOPIC}"], [0], {}, [0, 1, 2], DeliveryStopped),
         ([SIZE, RIGHT, TIME], [0, 1, 2], {0: SIZE}, [1, 2], DeliveryStopped),
         ([TIME, None, RIGHT], [0, 1, 2], {}, [0, 2], DeliveryStopped),
     ],
@@ -270,6 +271,7 @@ def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monke
     polls = sink._producer.polls
     exporter._when_idle()
     assert sink._producer.polls == polls + 1 and told[0]["delivery.timeout.ms"] == 7_000
+    assert exporter._queue_settings()["max_batch"] == kafka.BATCH
     exporter.close(0)
 
 

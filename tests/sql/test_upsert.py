@@ -13,6 +13,7 @@ import pytest
 
 from drainq.sql import Database, DatabaseError, Upsert
 from drainq.sql.row_by_row import write_each
+from drainq.sql.upsert import SMALL
 
 COLUMNS = ["k", "part", "n", "high", "low", "what"]
 MERGE = {"n": "sum", "high": "max", "low": "min", "what": "last"}
@@ -56,6 +57,13 @@ def model(rows):
         )
         for key, vs in groups.items()
     )
+
+
+def test_rows_of_many_columns_take_several_statements(database):
+    columns = [f"c{place}" for place in range(400)]
+    database.execute(f"CREATE TEMPORARY TABLE wide ({', '.join(f'{column} INTEGER' for column in columns)})")
+    assert Upsert("wide", columns).write(database, [range(400)] * SMALL) == SMALL
+    assert database.execute("SELECT count(*), max(c399) FROM wide") == [(SMALL, 399)]
 
 
 @pytest.mark.parametrize("seed", range(3))

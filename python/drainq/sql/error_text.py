@@ -116,11 +116,8 @@ def _of_driver(error: Any, failure: Failure) -> str:
     if state is not None:
         names = [(what, getattr(error.diag, f"{what}_name", None)) for what in ("table", "column", "constraint")]
         found = [f"{what} {name}" for what, name in names if name]
-        primary = error.diag.message_primary
-        if primary is None:  # a connection that was refused
-            found.insert(0, str(error))
-        elif not about_values and (state in SQLSTATES or state[:2] in SQLSTATES):
-            found.insert(0, primary)
+        if not about_values and (state in SQLSTATES or state[:2] in SQLSTATES):
+            found.insert(0, error.diag.message_primary)
     elif hasattr(error, "diag"):  # psycopg's own, or of a connection that could not be made
         found = [] if about_values else [str(error)]
     else:

@@ -233,7 +233,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
     def _insert(self, database: Database, rows: Sequence[Row]) -> None:
         one = f"({', '.join(['%s'] * len(self.columns))})"
         texts = list(zip(*texts_of(database.connection, rows)))
-        for start in range(0, len(texts), most := max(1, MOST_VALUES // len(self.columns))):
+        for start in range(0, len(texts), most := MOST_VALUES // len(self.columns)):
             chunk = texts[start : start + most]
             statement = self.statement(database.dialect, f"VALUES {', '.join([one] * len(chunk))}")
             database.connection.execute(statement, list(chain.from_iterable(chunk)))

@@ -93,7 +93,7 @@ class ScanFloor:
             self._mark = max(self._mark, min(row.scheduled_at for row in rows) - SLACK_MS)
         self._useless = 0 if seconds * HELPS <= self._slow else self._useless + 1
         if self._useless >= IN_VAIN:
-            self._useless, self._slow_polls, self._mark = 0, 0, LOWEST
+            self._useless, self._mark = 0, LOWEST
             self._rests_until = self._monotonic() + REST * self._period
 
     def is_empty(self) -> bool:
