@@ -134,8 +134,10 @@ def test_numbers_that_drainq_would_not_write_keep_nothing_from_being_delivered(s
         run('UPDATE "{t}" SET "attemptsOf" = "createdAt"')
         of = ["--url", database.url, "--table", database.table, "--queue", "mail"]
         assert main(["delayed", "peek", *of]) == 0 and "odd" in capsys.readouterr().out
-        batch = queue.try_poll_many(9)
+        polled = [queue.try_poll_many(9) for _ in range(3)]  # the last ignores the mark of polls that were slow
+        batches = [batch for batch in polled if batch is not None]
         dead = [letter.key for letter in queue.dead_letters()]
-        assert sorted(batch.message_id + dead) == ["odd", "plain"] and len(batch.schedule_at) == len(batch.payload)
-        assert batch.ack() and queue.try_poll() is None
+        assert sorted([key for batch in batches for key in batch.message_id] + dead) == ["odd", "plain"]
+        assert all(len(batch.schedule_at) == len(batch.payload) and batch.ack() for batch in batches)
+        assert queue.try_poll() is None
         queue.drop_dead_letters(everything=True)
