@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("no_pause")
 @pytest.fixture
 def no_pause(monkeypatch):
     """No test waits for the time between two looks."""
-    monkeypatch.setattr("drainq.commands.top.time.sleep", lambda seconds: None)
+    monkeypatch.setattr(top, "time", SimpleNamespace(sleep=lambda seconds: None))
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_a_live_screen_draws_until_it_is_interrupted(server, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(top, "_screen", Screen)
-    monkeypatch.setattr("drainq.commands.top.time.sleep", pause)
+    monkeypatch.setattr(top, "time", SimpleNamespace(sleep=pause))
     with lossy_queue("live"), pytest.raises(KeyboardInterrupt):
         top._live([server.url], 1.0)
     assert len(drawn) == 3
