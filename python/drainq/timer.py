@@ -283,7 +283,9 @@ class Repeat:
                 self._alarm = None
             if self._turning == threading.get_ident():
                 return False
-            return self._ended.wait_for(lambda: self._turning is None, timeout)
+            return self._ended.wait_for(
+                lambda: self._turning is None, None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+            )
 
     def _turn_after(self, seconds: float) -> None:
         if not self._stopped and (self._alarm is None or self._alarm.cancel()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -68,6 +69,15 @@ def test_after_close_nothing_is_checked(clock):
     handle.look()
     assert handle._turn() is None
     assert checks == [1] and handle.closed
+
+
+def test_closing_waits_for_a_look_on_another_thread(clock):
+    running, go_on = threading.Event(), threading.Event()
+    handle = handle_of(lambda handle: (running.set(), go_on.wait(30), 1.0)[-1], clock)
+    threading.Thread(target=handle.look).start()
+    assert running.wait(30) and handle.close(0) is False
+    go_on.set()
+    assert handle.close(1e10) is True
 
 
 @pytest.mark.parametrize("nested", [False, True])

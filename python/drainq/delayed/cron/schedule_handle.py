@@ -120,10 +120,12 @@ class CronHandle:
         timeout = seconds_or_none("timeout", timeout)
         self._closed = True
         self._watch.discard(self)
-        if self._checking == threading.get_ident():
-            self._repeat.stop(0)
-            return False
-        return self._repeat.stop(timeout)
+        ended = self._checking != threading.get_ident() and self._one_check_at_a_time.acquire(
+            timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        )
+        if ended:  # no check runs, be it a turn's or a look's
+            self._one_check_at_a_time.release()
+        return self._repeat.stop(timeout if ended else 0) and ended
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
         """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
