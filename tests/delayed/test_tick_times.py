@@ -57,6 +57,7 @@ def test_periodic_ticks_are_the_multiples_of_the_period_since_the_epoch(period, 
 def test_a_period_below_a_millisecond_is_refused_with_the_value(period):
     with pytest.raises(ValueError, match="period"):
         checked_period(period)
+    assert checked_period(timedelta(microseconds=1999)) == timedelta(milliseconds=2)
 
 
 def test_an_expression_fires_where_it_says():
@@ -71,6 +72,8 @@ def test_six_fields_begin_with_seconds():
         "2025-01-01T00:00:30+00:00",
         "2025-01-01T00:01:00+00:00",
     ]
+    assert fires("5,50 1 * * * *", "UTC", "2025-01-01T00:01:05+00:00", count=1) == ["2025-01-01T00:01:50+00:00"]
+    assert fires("5,50 1 0 * * *", "UTC", "2025-01-01T00:01:05.5+00:00", count=1) == ["2025-01-01T00:01:50+00:00"]
 
 
 @pytest.mark.parametrize("alias", ALIASES)
@@ -158,6 +161,8 @@ def test_a_bad_expression_is_refused_with_the_value(bad):
 )
 def test_a_time_of_the_day_fires_once_on_the_days_the_clock_changes(expression, zone, after, expected):
     assert fires(expression, zone, after, count=2) == expected
+    with_seconds = [f"{at[:17]}{second}{at[19:]}" for at in expected for second in ("05", "50")]
+    assert fires(f"5,50 {expression}", zone, after, count=4) == with_seconds
 
 
 def test_a_starred_expression_fires_in_both_passes_of_an_overlap():

@@ -97,14 +97,24 @@ def cron_ticks(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[dat
         >>> next(cron_ticks("*/5 * * * *", ZoneInfo("UTC"), noon)).isoformat()
         '2025-01-01T12:05:00+00:00'
     """
-    fields = expression.split()
-    starred = len(fields) == 6 or fields[0].startswith("*") or fields[1].startswith("*")
+    minute, hour = expression.split()[-5:-3]
+    ticks = _wall_clock_ticks if minute.startswith("*") or hour.startswith("*") else _daily_ticks
     last = after.astimezone(timezone.utc)
-    for at in _wall_clock_ticks(expression, zone, last) if starred else CronSim(expression, last.astimezone(zone)):
+    for at in ticks(expression, zone, last):
         tick = at.astimezone(timezone.utc)
         if tick > last:
             last = tick
             yield tick
+
+
+def _daily_ticks(expression: str, zone: ZoneInfo, now: datetime) -> Iterator[datetime]:
+    """Yield the ticks of an ``expression`` that names minute and hour, from the minute of ``now`` on.
+
+    CronSim moves a time out of a gap for five fields only, so the seconds of six fields are added to its minutes.
+    """
+    minutes = CronSim(" ".join(expression.split()[-5:]), (now.replace(second=0) - _SECOND).astimezone(zone))
+    seconds = sorted(CronSim(expression, _EPOCH).seconds)
+    return (minute + timedelta(seconds=second) for minute in minutes for second in seconds)
 
 
 def _wall_clock_ticks(expression: str, zone: ZoneInfo, now: datetime) -> Iterator[datetime]:
