@@ -279,6 +279,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "delayed.CronHandle.close": (close_handle, {"timeout": "seconds or None"}),
     "delayed.to_delayed_queue": (parking, {"delay": "seconds"}),
     "delayed.CronService.close": (with_cron("close"), {"timeout": "seconds or None"}),
+    "delayed.CronService.install": (
+        lambda **named: with_cron("install")(
+            **{"config_hash": "h", "key_prefix": "p", "schedule_interval": 60, "generate_many": lambda now: [], **named}
+        ),
+        {"schedule_interval": "positive seconds", "generate_many": "needed callable"},
+    ),
     "delayed.CronService.install_periodic_tick": (
         lambda **named: with_cron("install_periodic_tick")(
             **{"key_prefix": "p", "period": 60, "payload_of": lambda at: 1, **named}

@@ -157,6 +157,7 @@ def test_a_bad_schedule_is_refused_with_the_value(arguments, names):
     good = {"zone": "UTC", "hours_of_day": [time(12)], "schedule_in_advance": 0, "schedule_interval": 60}
     with pytest.raises(ValueError, match=names):
         CronDailySchedule(**{**good, **arguments})
+    assert CronDailySchedule(**{**good, "zone": UTC}) == CronDailySchedule(**good)
 
 
 @pytest.mark.parametrize("hour", ["12:00", 12, time(12, tzinfo=UTC)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import threading
 
@@ -146,6 +147,31 @@ def test_the_loop_goes_on_while_a_coroutine_waits_for_the_database(queue, of, na
         monkeypatch.setattr(Session, "_try", held_up(try_now))
     asyncio.run(main())
     assert reached.is_set()
+
+
+def test_what_a_cancelled_coroutine_took_is_released(queue, monkeypatch):
+    async def take(call, give_back):
+        give_back(taken := call())
+        return taken
+
+    monkeypatch.setattr(queue._session.calls, "take", take)
+    before = queue.stats()
+    for name in ("try_poll", "try_poll_many", "poll", "get_next_batch"):
+        assert asyncio.run(QUEUE[name](queue)) and queue.stats() == before, name
+    for name in ("install", "install_periodic_tick", "install_cron", "install_daily_schedule"):
+        assert asyncio.run(CRON[name](queue)).closed, name
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_schedule_is_checked_as_often_as_it_says_and_a_failed_one_again(queue, fails):
+    def made(at):
+        return CronMessage(1 // (not fails), at)
+
+    own = queue.cron.install("h", "own", 7, lambda now: [made(now)])
+    queue.daily = dataclasses.replace(queue.daily, schedule_in_advance=2 * 24 * HOUR, schedule_interval=8)
+    daily = queue.cron.install_daily_schedule("daily", queue.daily, lambda at: made(at).payload)
+    often = queue.cron.install_periodic_tick("often", 40, lambda at: made(at).payload)
+    assert [handle._turn() for handle in (own, daily, often)] == [7, 8, 1 if fails else 10]
 
 
 @pytest.mark.parametrize("of", [DelayedQueue, CronService, CronHandle])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
 
 import drainq.delayed.cron.schedule_watch
+from drainq.delayed import CronMessage, DelayedQueue
+from drainq.delayed.cron.admin import Plan
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.schedule_watch import Jumps, Watch
+from drainq.delayed.storage.records import ScheduleState
 from drainq.errors import ShutDown
 from drainq.testing import ManualClock
 
@@ -46,7 +50,7 @@ def handle_of(check, clock, *, retry=30.0):
 
 def test_a_check_says_when_the_next_one_is_due(clock):
     handle = handle_of(lambda handle: 12.5, clock)
-    assert handle._turn() == 12.5 and handle.due_at == 1012.5
+    assert handle._turn() == 12.5 and handle.due_at == 1012.5 and handle._checked.is_set()
     handle.wake()
     assert handle.due_at == float("inf")  # until the check has said
     handle.close()
@@ -64,11 +68,12 @@ def test_a_check_that_fails_is_tried_again_after_a_minute_at_most(clock, retry, 
 def test_after_close_nothing_is_checked(clock):
     checks = []
     handle = handle_of(lambda handle: checks.append(1) or 1.0, clock)
+    handle._watch.add(handle)
     handle.look()
     assert handle.close() is True
     handle.look()
     assert handle._turn() is None
-    assert checks == [1] and handle.closed
+    assert checks == [1] and handle.closed and not handle._watch.watched
 
 
 def test_closing_waits_for_a_look_on_another_thread(clock):
@@ -180,3 +185,13 @@ def test_a_clock_that_cannot_be_read_is_logged_and_the_watch_goes_on(now, clock,
     watch = Watch(clock)
     clock.now = lambda: 1 / 0
     assert watch._turn() > 0 and "clock could not be read" in caplog.text
+
+
+def test_the_ticks_to_come_that_lie_below_the_floor_are_counted(clock, monkeypatch, caplog):
+    now, floor = datetime.fromtimestamp(1000, timezone.utc), ScheduleState("h", 1_002_000_000)
+    with DelayedQueue.open("memory:", "mail", clock=clock) as queue:
+        monkeypatch.setattr(queue._session.storage, "schedule_state", lambda *_, **__: floor)
+        ticks = [CronMessage(1, now + timedelta(seconds=seconds)) for seconds in (-1, 0, 1, 2, 2.5)]
+        assert queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks, now)
+        assert not queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks[4:], now)
+    assert "2 ticks lie below" in caplog.text

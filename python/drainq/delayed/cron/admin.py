@@ -90,7 +90,7 @@ class CronAdmin(Generic[T]):
         """Return the schedules that any process has installed in this queue, in the order of their prefixes.
 
         A schedule stays listed after its handles are closed, until :meth:`forget`. If it still runs after that, it is
-        listed again: at once if this object installed it, else at its next tick.
+        listed again: at once if this object installed it, else at its next check.
         """
         rows = self._call(lambda: self._storage.schedules(self._kind))
         return [

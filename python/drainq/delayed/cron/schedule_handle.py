@@ -123,7 +123,7 @@ class CronHandle:
         ended = self._checking != threading.get_ident() and self._one_check_at_a_time.acquire(
             timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         )
-        if ended:  # no check runs, be it a turn's or a look's
+        if ended:  # no check is running
             self._one_check_at_a_time.release()
         return self._repeat.stop(timeout if ended else 0) and ended
 

@@ -329,11 +329,10 @@ class CronService(CronAdmin[T]):
         check_names(config_hash, key_prefix)
         self._call(lambda: None)  # raises here if the queue is closed, and not in a background check
         update = True  # the first check refreshes undelivered ticks that an earlier release planned
-        newest: datetime | None = None
         said = -_SAY_AGAIN
 
         def check(handle: CronHandle) -> float:
-            nonlocal update, newest, said
+            nonlocal update, said
             now = _EPOCH + timedelta(seconds=self._clock.now())
             found = look(now)
             if handle.closed:  # while the function ran
@@ -342,12 +341,8 @@ class CronService(CronAdmin[T]):
                 self._name(config_hash, key_prefix, schedule.description)
             self._install(config_hash, key_prefix, found.messages, update=update)
             update = False
-            latest = max((message.schedule_at for message in found.messages), default=None)
-            if latest is not None and (newest is None or latest > newest) and time.monotonic() - said >= _SAY_AGAIN:
-                if self._warned(schedule, found.messages, now):
-                    said = time.monotonic()
-                else:
-                    newest = latest
+            if found.messages and time.monotonic() - said >= _SAY_AGAIN and self._warned(schedule, found.messages, now):
+                said = time.monotonic()
             return found.again.total_seconds()
 
         self._installed[key_prefix] = schedule
