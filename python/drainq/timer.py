@@ -280,7 +280,6 @@ class Repeat:
             self._stopped = True
             if self._alarm is not None:
                 self._alarm.cancel()
-                self._alarm = None
             if self._turning == threading.get_ident():
                 return False
             return self._ended.wait_for(
