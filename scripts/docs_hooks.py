@@ -3,7 +3,7 @@
 1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
    source files, and a link that leads nowhere would end the strict build.
 2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
-3. A page of figures shows those of the last published run, or says that there is none.
+3. A page of figures shows those of the last published run, or says that there is none. Their first page has a chart.
 4. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
 5. The title has the version. The header links to the repository if pyproject.toml names it.
 """
@@ -60,8 +60,10 @@ def with_figures(markdown: str, title: str) -> str:
     """Add the figures of the last published run to the text of a page of figures."""
     if str(_ROOT) not in sys.path:
         sys.path.insert(0, str(_ROOT))
-    from benches import pages, runs
+    from benches import chart, pages, runs
 
+    if title == "index":
+        return chart.with_chart(markdown, map(runs.read, pages.RESULTS.glob("*.json")))
     results = pages.RESULTS / f"{title}.json"
     if not results.exists():
         return _FIGURES.sub("No run has been published yet.", markdown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 import pytest
-from benches import pages, runs
+from benches import chart, pages, runs
 from benches.pages import amount, count, rate, shares
 from benches.parts import Parts
 from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure
@@ -28,6 +28,14 @@ def test_each_page_can_show_the_figures_of_its_json(path):
     shown, run = pages.rendered(page, runs.read(path)), runs.read(path)
     assert f"benches/results/{path.stem}.json" in page and "load before" not in page
     assert [figure.name for figure in run.figures if f"### {figure.name}\n" not in shown] == []
+
+
+def test_the_first_page_shows_the_headline_and_the_losses_of_each_published_run():
+    published = {path.stem: runs.read(path) for path in RESULTS}
+    page = chart.with_chart((pages.PAGES / "index.md").read_text(encoding="utf-8"), published.values())
+    for title in chart.HEADLINES.keys() & published.keys():
+        assert chart.escape(chart.HEADLINES[title]) in page and pages.losses(published[title]) in page, title
+    assert page.count("<tr><td>drainq") >= len(chart.HEADLINES.keys() & published.keys()) > 8
 
 
 @pytest.mark.parametrize("path", pages.STATED, ids=lambda path: path.stem)
