@@ -111,11 +111,16 @@ def test_sums_of_keys_that_the_column_takes_for_the_same_are_one_sum(url):
     assert rows(url) == [(str(n), 100) for n in range(7)] and counts(out) == (700, 0, 0, 0, 0)
 
 
-def test_a_key_without_a_unique_index_is_refused_at_the_opening(url):
-    make(url, "id INTEGER, v INTEGER")
+def test_a_key_without_a_unique_index_is_refused_with_the_statement_that_makes_it(url):
+    key = ["id", 'p"a']
     for open_one in (writer, persister):
-        with pytest.raises(DatabaseError, match="(?i)on conflict"):
-            open_one(url, key=["id"])
+        make(url, 'id INTEGER UNIQUE, v INTEGER, "p""a" INTEGER')  # an index on a part of the key is not enough
+        with pytest.raises(DatabaseError, match="no unique index has exactly the columns") as refused:
+            open_one(url, columns=[*key, "v"], key=key)
+        text, _, statement = str(refused.value).partition("; make one: ")
+        assert repr(key) in text
+        run(url, statement)
+        open_one(url, columns=[*key, "v"], key=key).close()
 
 
 def test_a_table_whose_domain_refuses_null_is_opened(postgres_url):

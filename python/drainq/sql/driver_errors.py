@@ -142,6 +142,11 @@ def table_is_missing(error: BaseException | None) -> bool:
     return error is not None and (sqlstate_of(error) == "42P01" or "no such table" in str(error))
 
 
+def key_is_not_unique(error: BaseException) -> bool:
+    """Return whether a driver's error reports that no unique index is on the key of an upsert."""
+    return sqlstate_of(error) == "42P10" or "ON CONFLICT clause does not match" in str(error)
+
+
 def one_line(error: BaseException | str) -> str:
     """Return a driver's message as one line without a password."""
     return without_password(" ".join(str(error).split()))

@@ -26,6 +26,7 @@ from typing import Any
 from drainq.sql.database import Database, Row
 from drainq.sql.dialect import Dialect
 from drainq.sql.postgres_text import copied, texts_of
+from drainq.sql.quoting import quote as quoted
 
 SMALL = 200  # rows up to which PostgreSQL gets one statement with values instead of a COPY
 MOST_VALUES = 65_535  # bound values of a statement
@@ -39,11 +40,6 @@ class Merge(enum.Enum):
     MIN = "min"
     LAST = "last"
     FIRST = "first"
-
-    @property
-    def function(self) -> Callable[[Any, Any], Any]:
-        """Return the Python function (stored, new) -> merged."""
-        return _FUNCTIONS[self]
 
     def expression(self, dialect: Dialect, stored: str, new: str) -> str:
         """Return the SQL expression of the merged value."""
@@ -62,7 +58,7 @@ def _null_is_nothing(merge: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
     return lambda stored, new: new if stored is None else stored if new is None else merge(stored, new)
 
 
-_FUNCTIONS: dict[Merge, Callable[[Any, Any], Any]] = {
+_FUNCTIONS: dict[Merge, Callable[[Any, Any], Any]] = {  # (stored, new) -> merged
     Merge.SUM: _null_is_nothing(lambda stored, new: stored + new),
     Merge.MAX: _null_is_nothing(max),
     Merge.MIN: _null_is_nothing(min),
@@ -120,7 +116,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
             raise ValueError(f"merge {list(self.merge)!r} needs a key that it is not part of, got {list(self.key)!r}")
         self._key_places = tuple(self.columns.index(column) for column in self.key)
         self._functions = [
-            (place, self.merge.get(column, Merge.LAST).function)
+            (place, _FUNCTIONS[self.merge.get(column, Merge.LAST)])
             for place, column in enumerate(self.columns)
             if column not in self.key
         ]
@@ -143,6 +139,11 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         )
         target = f" ON CONFLICT ({', '.join(map(quote, self.key))}) DO "
         return insert + target + (f"UPDATE SET {updates}" if updates else "NOTHING")
+
+    def index(self) -> str:
+        """Return the statement that makes the unique index which the upsert needs, to show to a person."""
+        name, columns = quoted("_".join((self.table, *self.key, "key"))), ", ".join(map(quoted, self.key))
+        return f"CREATE UNIQUE INDEX {name} ON {quoted(self.table)} ({columns})"
 
     def check(self, database: Database) -> None:
         """Plan the statement without running it. A server waits a second at most for a lock on the table.

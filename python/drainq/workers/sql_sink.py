@@ -19,7 +19,7 @@ from drainq.backoff import Backoff
 from drainq.delivery.sink_contract import Failure, Sink, Unavailable
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
-from drainq.sql.driver_errors import LOCKED, failure_of, sqlstate_of, table_is_missing
+from drainq.sql.driver_errors import LOCKED, failure_of, key_is_not_unique, sqlstate_of, table_is_missing
 from drainq.sql.error_text import error_text
 from drainq.sql.row_by_row import write_each
 from drainq.threads import start_thread
@@ -75,13 +75,15 @@ class TableSink(Sink):
             except database.errors as error:
                 if failure_of(error) is Failure.DATA or sqlstate_of(error) == LOCKED:
                     continue  # a domain refuses the NULLs, or the first batch waits for the lock
-                raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {error_text(error)}") from error
+                why = error_text(error)
+                if key_is_not_unique(error):
+                    why = f"no unique index has exactly the columns {list(upsert.key)!r}; make one: {upsert.index()}"
+                raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {why}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
         """Write rows by ``upsert``; None is the sink's own. Return the refused rows."""
         refused: list[tuple[int, object]] = []
-        rows = items
-        width = len(self.upsert.columns)
+        rows, width = items, len(self.upsert.columns)
         if not {tuple, list}.issuperset(map(type, items)) or set(map(len, items)) != {width}:
             refused = [(place, why) for place, item in enumerate(items) if (why := no_row(item, self.upsert))]
             unfit = {place for place, _ in refused}
