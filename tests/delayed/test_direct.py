@@ -57,8 +57,10 @@ def test_an_error_has_its_code_and_the_connection_goes_on(connection):
             connection.ask(divide, {"n": 0})
         assert refused.value.sqlstate == "22012"
         assert connection.ask(divide, {"n": 1}).ntuples == 1
-    with pytest.raises(psycopg.errors.UndefinedTable):
-        connection.ask(Statement("SELECT * FROM nowhere_at_all"), {})
+    nowhere = Statement("SELECT * FROM nowhere_at_all")
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.ask(nowhere, {})
     assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
@@ -120,6 +122,18 @@ def test_two_statements_that_are_not_answered_in_time_are_given_up_and_their_con
     deadline(0.01)
     with pytest.raises(TryTimedOut):
         connection.ask_both(Statement("SELECT 1"), {}, Statement("SELECT pg_sleep(5)"), {})
+    assert connection.closed
+
+
+def test_two_statements_that_are_interrupted_close_their_connection(connection, monkeypatch):
+    def interrupted(until):
+        raise KeyboardInterrupt
+
+    one = Statement("SELECT 1")
+    connection.ask(one, {})
+    monkeypatch.setattr(connection, "_flush", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        connection.ask_both(one, {}, one, {})
     assert connection.closed
 
 

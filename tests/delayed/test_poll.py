@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timezone
+from types import SimpleNamespace
 
 import pytest
 
 from drainq.delayed import DeliveryType, OfferOutcome, ScheduledMessage, TimeConfig
+from drainq.delayed.storage.postgres.scan_floor import LOWEST
+from drainq.delayed.storage.records import Held
 from drainq.errors import ShutDown
 
 FIRST, AGAIN = DeliveryType.FIRST_DELIVERY, DeliveryType.REDELIVERY
@@ -229,3 +232,37 @@ def test_a_queue_is_a_source_of_batches(queue, world):
     assert [envelope.payload for envelope in queue.get_next_batch(10)] == [3, 4]
     assert queue.get_next_batch(10) == []
     assert queue.get_next_batch(0) == []
+
+
+@pytest.mark.parametrize("limit", [1, 4, 5])
+def test_a_take_says_how_many_of_the_handled_it_ended_and_looks_below_the_mark_unless_nothing_is_there(postgres, limit):
+    queue, at = postgres.open(), int(postgres.now * 1000)
+    storage, kind, starts, polled = queue._session.storage, queue._session.kind, [], []
+    for key, due in (("a", at), ("b", at), ("c", at + 5_000)):
+        queue.offer_or_update(key, key, due / 1000)
+    storage._marks[kind] = SimpleNamespace(
+        start=lambda: starts.pop(0), polled=lambda *seen: polled.append(seen[0]), heard=lambda: starts.append(LOWEST),
+        is_empty=lambda: len(polled) > 2,
+    )  # fmt: skip
+
+    def take(most, lock, *starts_at, done=None):
+        starts.extend(starts_at)
+        return storage.acquire(kind, most, at, at + 60_000, lock, done=done)
+
+    one = take(1, "one", LOWEST)
+    two = take(limit, "two", at + 1, done=Held("one", (one.rows[0].id, 0)))
+    none = take(limit, "three", at + 1, done=Held("two", (two.rows[0].id,)))
+    assert [(fetched.acked, [row.key for row in fetched.rows]) for fetched in (one, two, none)] == [
+        (0, ["a"]), (1, ["b"]), (1, [])]  # fmt: skip
+    assert none.next_due == at + 5_000 and polled == [LOWEST, at + 1, LOWEST, at + 1]
+
+
+def test_a_take_within_limits_takes_no_more_than_asked_for_and_says_how_many_it_ended(queue, world):
+    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in ("a1", "a2", "b1", "b2", "b3")])
+    at, takes = int(world.now * 1000), []
+    for limits in ({"a": 1}, {"": 0}):
+        done = Held("lock", tuple(row.id for fetched in takes for row in fetched.rows))
+        takes.append(
+            queue._session.storage.acquire_within(queue._session.kind, done, limits, 2, at, at + 60_000, "lock")
+        )
+    assert [(fetched.acked, [row.key for row in fetched.rows]) for fetched in takes] == [(0, ["a1", "b1"]), (2, [])]

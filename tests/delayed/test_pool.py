@@ -173,7 +173,9 @@ def test_a_wait_that_is_not_patient_ends_at_the_deadline_and_with_it_the_connect
     for until, connection.patient in ((None, False), (float("inf"), False), (0.0, True)):
         set_deadline(until)
         assert connection.wait(step for step in range(3)) == [0, 1, 2]
+    assert connection._until() is None
     connection.patient = False
+    assert connection._until() == connections.GRACE
     with pytest.raises(TryTimedOut):
         connection.wait(step for step in range(3))
     assert finished == [1]

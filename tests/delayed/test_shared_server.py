@@ -203,10 +203,13 @@ def test_while_a_long_reader_keeps_a_migration_waiting_other_programs_write(post
             assert opening.result(60).stats().ready == 0
 
 
-def test_a_migration_that_never_gets_its_lock_is_given_up_on_as_unavailable(postgres):
+@pytest.mark.parametrize("locks", [
+    'SELECT count(*) FROM "{}"', "SELECT pg_advisory_xact_lock(hashtextextended('drainq migrate {}', 0))"
+])  # fmt: skip
+def test_a_migration_that_never_gets_its_lock_is_given_up_on_as_unavailable(postgres, locks):
     adopted(postgres)
-    with psycopg.connect(postgres.url) as reader:
-        reader.execute(f'SELECT count(*) FROM "{postgres.table}"')
+    with psycopg.connect(postgres.url) as other:
+        other.execute(locks.format(postgres.table))
         with pytest.raises(QueueUnavailable) as unavailable:
             postgres.open(retry=RetryConfig(max_retries=0))
         assert unavailable.value.__cause__.sqlstate == "55P03"

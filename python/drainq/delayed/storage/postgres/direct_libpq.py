@@ -210,15 +210,14 @@ class DirectConnection(PostgresConnection):
                 self.pgconn.consume_input()  # the server may wait until its own data is read
 
     def _read(self, until: float | None) -> Any:
-        """Read the answer to one statement to its end. Of several results, return the first error, if any."""
+        """Read the answer to one statement to its end."""
         answer = None
         while True:
             self._wait_for_part(until)
             part = self.pgconn.get_result()
             if part is None:
                 return answer
-            if answer is None or answer.status in _GOOD:
-                answer = part
+            answer = part
 
     def _wait_for_part(self, until: float | None) -> None:
         while self.pgconn.is_busy():

@@ -48,8 +48,6 @@ class PostgresTakes(PostgresStatements):
         acked: list[int] = []
 
         def ask(take: Statement, values: dict[str, Any]) -> Any:
-            if acked:  # a second look
-                return self._pool.ask(take, values)
             ack, taken = self._pool.ask_both(self._direct["ACK"], self._held(done), take, values)
             acked.append(ack.command_tuples or 0)
             return taken
@@ -76,7 +74,7 @@ class PostgresTakes(PostgresStatements):
             return fetched
         else:
             mark.heard()
-        return self._acquire(ask, kind, limit, _without_done(values))._replace(acked=fetched.acked)
+        return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
 
     def _statement(self, by_priority: bool, acknowledge: bool, limit: int) -> Statement:
         which = by_priority, acknowledge, limit
@@ -84,10 +82,6 @@ class PostgresTakes(PostgresStatements):
         if statement is None:
             statement = self._takes[which] = Statement(self._fill(sql.TAKE[by_priority, acknowledge], limit))
         return statement
-
-
-def _without_done(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in ("done", "held")}
 
 
 def _fetched(answer: Any, values: dict[str, Any]) -> Fetched:
