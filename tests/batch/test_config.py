@@ -19,7 +19,7 @@ def test_defaults_are_one_blocking_partition_of_ten_thousand_items():
     config = BatchQueueConfig(threads=ONE)
     assert config.threads == ONE
     assert config.shared_scheduler is None
-    assert config.partitions == PartitionPolicy.fixed(1)
+    assert config.partitions == config.replace(partitions=None).partitions == PartitionPolicy.fixed(1)
     assert isinstance(config.partition_selector, PartitionSelector)
     assert config.dispatch_key is None
     assert config.buffer_size == 10_000
@@ -69,6 +69,7 @@ def test_a_buffer_that_is_too_large_is_refused_with_the_limit():
 def test_replace_changes_some_settings_and_keeps_all_others():
     config = BatchQueueConfig(threads=ONE, buffer_size=7, linger=0.5, len_of=len, dispatch_key=str, max_batch=3)
     changed = config.replace(buffer_size=9, threads=None, shared_scheduler=("pool", ONE), linger=0.0)
+    assert changed.replace(threads=None).shared_scheduler == ("pool", ONE)
     assert (changed.buffer_size, changed.shared_scheduler, changed.linger) == (9, ("pool", ONE), 0.0)
     names = [name for name in dir(config) if not name.startswith("_") and name != "replace"]
     assert len(names) == 20

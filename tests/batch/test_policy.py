@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from drainq import DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy
+from drainq import DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy, size_policies
+from drainq.size_policies import MAX_THREADS
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -18,8 +19,16 @@ def test_thread_policies_resolve_to_numbers():
     assert ThreadPolicy.cpu_cores_with_base(3, 0.0).resolve() == 3
 
 
+def test_threads_per_core_are_rounded_and_within_the_most(monkeypatch):
+    monkeypatch.setattr(size_policies, "core_count", lambda: 3)
+    assert [ThreadPolicy.cpu_cores(each).resolve() for each in (0.1, 0.49, 0.5, 1e9)] == [1, 1, 2, MAX_THREADS]
+    assert ThreadPolicy.cpu_cores_with_base(MAX_THREADS, 1.0).resolve() == MAX_THREADS
+    with pytest.raises(ValueError, match=f"base must be between 0 and {MAX_THREADS} threads"):
+        ThreadPolicy.cpu_cores_with_base(MAX_THREADS + 1, 1.0)
+
+
 def test_partition_policies_resolve_by_threads_and_weight():
-    assert PartitionPolicy.fixed(5).resolve(8, 99) == 5
+    assert PartitionPolicy.fixed(5).resolve(8, 99) == PartitionPolicy.fixed(5).resolve(0) == 5
     assert PartitionPolicy.thread_multiply(2).resolve(8, 99) == 16
     adaptive = PartitionPolicy.adaptive()
     assert [adaptive.resolve(8, weight) for weight in (0, 1, 100, 200, 500)] == [8, 1, 100, 200, 350]

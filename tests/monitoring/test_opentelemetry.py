@@ -9,6 +9,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq._native import metric_families
 from drainq.monitoring import instrument
 from drainq.monitoring.opentelemetry import instrument_name
 
@@ -31,6 +32,8 @@ def test_a_collection_reads_the_counters_of_now():
             assert points["otel"] == expected
             assert handled.data.is_monotonic
     assert collected(reader)["drainq.batch.buffer_bytes"].unit == "By"
+    histograms = {instrument_name(name) for name, kind, *_ in metric_families() if kind == "histogram"}
+    assert histograms and not histograms & collected(reader).keys()
 
 
 def test_the_names_have_points_for_the_first_two_underscores():

@@ -12,6 +12,7 @@ from drainq._native import read_samples
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import watch
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
+from drainq.timer import Repeat
 from drainq.workers import TopN
 
 from ..sources.by_hand import HandExecutor, Scripted
@@ -21,13 +22,16 @@ def values(family: str) -> dict[tuple[str, ...], float]:
     return {tuple(labels): value for name, labels, value in read_samples() if name == family}
 
 
-def test_a_delayed_queue_is_published_as_its_stats_say():
+def test_a_delayed_queue_is_published_as_its_stats_say(monkeypatch):
+    waits = []
+    monkeypatch.setattr(Repeat, "wake_after", lambda repeat, seconds: waits.append(seconds))
     with DelayedQueue.open("memory:", "mail") as queue:
         queue.offer_or_update("due", "x", 0)
         queue.offer_or_update("later", "x", time.time() + 1000)
-        watch(queue, "mail")
-        assert values("drainq_delayed_ready")["mail",] == 1
-        assert values("drainq_delayed_scheduled")["mail",] == 1
+        watched, stats = watch(queue, "mail", interval=7), queue.stats()
+        assert (stats.ready, stats.scheduled, waits, watched._turn()) == (1, 1, [7], 7)
+        for field in ("ready", "scheduled", "in_flight", "redelivered", "dead"):
+            assert values(f"drainq_delayed_{field}")["mail",] == getattr(stats, field)
         assert values("drainq_sample_age_seconds")["delayed", "mail"] >= 0
 
 
@@ -111,6 +115,7 @@ def test_the_watch_of_what_was_collected_ends_nothing_of_the_one_that_took_its_n
     del thing
     gc.collect()
     second = watch(other, "reused")
+    assert first._repeat.stopped
     first.close()
     assert second.name == "reused" and ("reused",) in values("drainq_delayed_ready")
     second.close()

@@ -39,7 +39,7 @@ def asgi_app() -> AsgiApp:
     ) -> None:
         if scope["type"] != "http":
             raise ValueError(f"only HTTP requests are answered, got a scope of the type {scope['type']!r}")
-        accept = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
+        accept = b",".join(value for name, value in scope["headers"] if name == b"accept")
         status, headers, body = answer_scrape(scope["method"], accept.decode("latin-1"))
         pairs = [(name.lower().encode(), value.encode()) for name, value in headers]
         await send({"type": "http.response.start", "status": int(status[:3]), "headers": pairs})
