@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from drainq import BatchQueue, PartitionPolicy
 from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing, worker
 from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
@@ -272,7 +273,8 @@ def test_while_it_is_stopped_one_producer_may_try_every_few_seconds(monkeypatch)
             assert takes() is may_try
         table.down = None
         clock.advance(5.0)
-        assert takes() and takes() and out.produce_many([1, 2]) == 2
+        assert takes() and takes() and out.produce_many([1, 2]) == 2 and out.produce_many([]) == 0
+        clock.advance(60.0)
     out.close()
 
 
@@ -286,6 +288,32 @@ def test_as_a_handler_of_any_queue_it_raises_its_own_errors_and_is_released_once
     out.close()
     out.on_close()
     assert closed == [1]
+
+
+def test_a_part_that_is_lost_keeps_no_later_part_from_its_sink():
+    table, parts = Table(), [letter * 600_000 for letter in "abc"]
+    send, answers = table.send, iter([Unavailable("away")])
+
+    def fail_once(items):
+        for error in answers:
+            raise error
+        send(items)
+
+    table.send = fail_once
+    with sender(table, max_batch_bytes=1_000_000) as out:
+        with pytest.raises(DeliveryError):
+            out(parts)
+        assert table.rows == parts[1:] and counts(out) == (2, 0, 0, 1, 0)
+
+
+def test_two_workers_of_a_queue_have_their_weights_and_types_and_a_closed_one_takes_nothing():
+    with BatchQueue("shared", threads=1, partitions=PartitionPolicy.adaptive()) as queue:
+        with sender(Table(), queue=queue, weight=7) as one, sender(Table(), queue=queue) as other:
+            assert one.produce_many([1, 2]) == 2 and other.produce("a")
+            assert len(queue.stats().used) == PartitionPolicy.adaptive().resolve(1, 8)
+            assert (one.stats().per_type, other.stats().per_type) == ({int: 2}, {str: 1})
+            one.close()
+            assert one.produce_many([3, 4]) == 0 and one.produce(3) is one.offer(3) is False
 
 
 def test_each_thread_calls_the_sink():

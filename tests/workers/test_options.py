@@ -69,7 +69,16 @@ def test_every_worker_takes_the_options_as_an_object_and_as_keywords_and_has_a_n
             assert (worker.name, worker.stats().queue.total_capacity) == (name, size)
             assert f'{{queue="{name}"' in prometheus_text()  # nothing was produced yet
             assert repr(worker) == f"<{type(worker).__name__} {name!r}>"
-    for wrong in ({"bufer_size": 3}, {"options": {}}, {"name": ""}, {"max_batch_bytes": "1"}, {"on_error": len}):
+            assert not settings or worker._clock is common.clock
+    wrong_options = {
+        "bufer_size": 3,
+        "options": {},
+        "name": "",
+        "max_batch_bytes": "1",
+        "on_error": len,
+        "log_values": 1,
+    }
+    for wrong in ({name: value} for name, value in wrong_options.items()):
         with pytest.raises(TypeError):
             make(url, **wrong)
     with BatchQueue("shared", threads=1) as queue, pytest.raises(ValueError, match="settings of its own.*buffer_size"):
