@@ -95,6 +95,14 @@ class ANext(AsyncFor):
         self.taken = [await anext(aiter(self.source))]
 
 
+class Closing(AsyncFor):
+    def run(self):
+        return self.source.close_async(30)
+
+    def books(self, answer):
+        return [], []
+
+
 class Delayed(Case):
     """A call of a delayed queue; its act is the offer of the message that it may take."""
 
@@ -282,6 +290,7 @@ async def item(queue):
 CASES = {
     "async for of a source": AsyncFor,
     "anext of a source": ANext,
+    "close_async of a source": Closing,
     "poll_async": lambda: Taking(lambda queue: queue.poll_async()),
     "poll_async with a timeout": lambda: Taking(lambda queue: queue.poll_async(timeout=60)),
     "poll_async of what is there": lambda: Taking(lambda queue: queue.poll_async(), at_once=True),

@@ -100,20 +100,25 @@ class _OnLoop:
         coroutine = self._handler(batch)
         before = HANDLING.set((*HANDLING.get(), self._number))  # call_soon_threadsafe copies the context
         try:
-            running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except BaseException:  # the loop is closed
-            coroutine.close()
-            raise
+            run_on(self._loop, coroutine, "handler", self._handler)
         finally:
             HANDLING.reset(before)
-        while True:
-            concurrent.futures.wait([running], _SLICE)
-            if running.done():
-                running.result()
-                return
-            if self._loop.is_closed():
-                coroutine.close()
-                raise RuntimeError(f"the event loop of the handler {self._handler!r} was closed during a batch")
+
+
+def run_on(loop: Any, coroutine: Coroutine[Any, Any, Any], role: str, function: object) -> Any:
+    """Run a coroutine on the event loop of another thread, and wait for its result; it is the ``role`` ``function``."""
+    try:
+        running = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except BaseException:  # the loop is closed
+        coroutine.close()
+        raise
+    while True:
+        concurrent.futures.wait([running], _SLICE)
+        if running.done():
+            return running.result()
+        if loop.is_closed():
+            coroutine.close()
+            raise RuntimeError(f"the event loop of the {role} {function!r} was closed during a batch")
 
 
 def check_loop(loop: object) -> None:

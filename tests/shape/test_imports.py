@@ -80,6 +80,7 @@ MAY_KNOW = {
     "sources": {
         "timer",
         "_native",
+        "aio",
         "arguments",
         "backoff",
         "callables",

@@ -35,7 +35,7 @@ CEILINGS = {
     "binding: multi-queue": (1_270, [f"{BINDING}/multi"]),
     "binding: waiting": (587, [f"{BINDING}/waiting"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
-    "sources": (1_738, [f"{PACKAGE}/sources"]),
+    "sources": (1_824, [f"{PACKAGE}/sources"]),
     "sql": (995, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_265, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_915, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_062, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_066, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

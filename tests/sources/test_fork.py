@@ -73,6 +73,30 @@ assert taken == list(range(10)), taken
     )
 
 
+def test_an_async_source_is_the_parents_like_its_loop():
+    run(
+        """
+import asyncio
+
+async def numbers(n):
+    return range(n)
+
+async def main():
+    async with PrefetchSource(numbers, 4, 0) as source:
+        taken = [await anext(aiter(source)) for _ in range(2)]
+
+        def child():
+            assert source.finished and source.get_next_batch(9) == []
+            assert source.close(30)
+
+        fork(child)
+        assert [*taken, await anext(aiter(source))] == [0, 1, 2]
+
+asyncio.run(main())
+"""
+    )
+
+
 def test_a_child_forked_during_a_refill_refills_by_itself():
     run(
         """

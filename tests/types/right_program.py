@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, PartitionPolicy, SetQueue, ThreadPolicy
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    MultiQueue,
+    PartitionPolicy,
+    SetQueue,
+    ThreadPolicy,
+)
 from drainq.delayed import AckBatch, AckEnvelope, Clock, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
+from drainq.sources import PrefetchSource
 from drainq.workers import BatchWriter, MetricsAggregator, SendingWorker, Sink, TopN, WorkerOptions
 
 
@@ -164,3 +173,20 @@ sums.produce(("a", 1))
 async def produces() -> bool:
     async with pages as entered:
         return await entered.produce_async(Hit("/")) and await entered.flush_async(timeout=1.0)
+
+
+class AsyncHits:
+    async def get_next_batch(self, batch_size: int) -> list[Hit] | None:
+        return [Hit("/")] * batch_size
+
+
+async def numbers(batch_size: int) -> list[int]:
+    return [batch_size]
+
+
+async def prefetches() -> Hit:
+    plain: PrefetchSource[int] = PrefetchSource(lambda n: [n], 4, 1)
+    async with PrefetchSource(numbers, 4, 1, key=lambda number: number + 1) as asked, plain:
+        first: int = asked.get_next_batch(1)[0] + plain.get_next_batch(1)[0]
+    hits: PrefetchSource[Hit] = PrefetchSource(AsyncHits(), first, 1, loop=asyncio.get_running_loop())
+    return hits.get_next_batch(1)[0] if await hits.close_async(1) else await anext(aiter(hits))

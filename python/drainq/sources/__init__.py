@@ -3,6 +3,7 @@
 | module | what it holds |
 | --- | --- |
 | ``source_shapes`` | the shapes of sources and of their results |
+| ``async_source`` | sources that are ``async def``, and their event loop |
 | ``prefetch_source`` | :class:`PrefetchSource`: a buffer refilled in the background; the consumer's side |
 | ``prefetch_refill`` | the refill's side: starts, runs and ends refills |
 | ``prefetch_read`` | reads a source's items, checks them, and puts them into the buffer |

@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from drainq.clock import MonotonicClock
 from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sources.async_source import AskOnLoop
 from drainq.sources.prefetch_options import PrefetchOptions
 from drainq.sources.prefetch_read import Intake, Refill
 from drainq.sources.prefetch_reports import Reports
@@ -76,10 +77,10 @@ class Replenisher(Generic[T]):
         self._wakes_at: float | None = None
 
     def _renew_in_child(self) -> None:
-        """Start empty. Fetched items, and the rest of an iterator, stay with the parent."""
+        """Start empty. Fetched items, the rest of an iterator and an event loop stay with the parent."""
         leave_to_parent(self._buffer, self._intake, self._given_back)
         self._executor = None  # its threads are in the parent
-        ended = self._intake.ended or isinstance(self._ask, AskIterator)
+        ended = self._intake.ended or isinstance(self._ask, (AskIterator, AskOnLoop))
         self._begin(ended=ended, listeners=self._reports.listeners)
 
     # -- a refill starts -----------------------------------------------------------------------

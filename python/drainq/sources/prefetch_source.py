@@ -16,20 +16,26 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from drainq.arguments import Seconds, seconds, seconds_or_none
 from drainq.backoff import Backoff
 from drainq.clock import Clock
+from drainq.errors import WouldDeadlock
 from drainq.pickling import refuse
+from drainq.sources.async_source import AskOnLoop, AsyncAsk, AsyncPullSource, ask_on_loop
 from drainq.sources.prefetch_buffer_size import number_of_items
 from drainq.sources.prefetch_options import InFlight, OnError, PrefetchOptions
 from drainq.sources.prefetch_refill import Replenisher
 from drainq.sources.source_shapes import Ask, PullSource, ask_of
 from drainq.sources.stats import PrefetchStats
+from drainq.threads import run_aside
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from concurrent.futures import Executor
+
+    from typing_extensions import Self
 
     from drainq.sources.async_items import AsyncItems
 
@@ -39,13 +45,14 @@ T = TypeVar("T")
 class PrefetchSource(Replenisher[T]):
     """Pulls from a slow source in the background, so that ``get_next_batch`` never waits for it.
 
-    In a forked child it starts empty and asks the source anew. An iterator is not asked anew: what is left of it is
-    the parent's, and in the child the stream has ended.
+    In a forked child it starts empty and asks the source anew. An iterator and an async source are not asked anew: what
+    is left, and the event loop, are the parent's, and in the child the stream has ended.
 
     Args:
         source: an object with ``get_next_batch(batch_size)``, a callable of that shape, or an iterator. An empty
             result means "nothing now"; None or StopIteration ends the stream. A result that is no collection is read
-            as it comes: each item can be pulled as soon as it is there.
+            as it comes: each item can be pulled as soon as it is there. The callable or the method may be an
+            ``async def``: it runs on ``loop``, StopAsyncIteration ends its stream too, and ``close`` cancels it.
         capacity: the most items to buffer. The rate at which they are taken times the source's latency is enough.
         replenish_threshold: a pull that leaves this many items or fewer starts a refill; below ``capacity``.
         key: maps an item to its identity; None is the item itself.
@@ -60,6 +67,7 @@ class PrefetchSource(Replenisher[T]):
         min_interval: the least seconds from the start of one refill to the next.
         max_capacity: the bound up to which the capacity doubles while pulls find nothing; it shrinks again afterwards.
         clock: an object with ``now() -> float`` in seconds.
+        loop: the event loop of an async source; None is the one that runs now. Other sources need none.
 
     Raises:
         ValueError: not ``capacity > replenish_threshold >= 0``, or another value is out of range.
@@ -76,11 +84,21 @@ class PrefetchSource(Replenisher[T]):
         [0]
         >>> source.close()
         True
+
+        >>> import asyncio
+        >>> async def pages(batch_size):
+        ...     return [f"/{number}" for number in range(batch_size)]
+        >>> async def main():
+        ...     async with PrefetchSource(pages, capacity=3, replenish_threshold=1) as source:
+        ...         async for page in source:
+        ...             return page
+        >>> asyncio.run(main())
+        '/0'
     """
 
     def __init__(
         self,
-        source: PullSource[T] | Ask[T] | Iterator[T],
+        source: PullSource[T] | AsyncPullSource[T] | Ask[T] | AsyncAsk[T] | Iterator[T],
         capacity: int,
         replenish_threshold: int,
         *,
@@ -95,8 +113,9 @@ class PrefetchSource(Replenisher[T]):
         min_interval: Seconds = 0.0,
         max_capacity: int | None = None,
         clock: Clock | None = None,
+        loop: AbstractEventLoop | None = None,
     ) -> None:
-        ask = ask_of(source)
+        ask = ask_on_loop(source, loop) or ask_of(cast("PullSource[T]", source))
         options = PrefetchOptions(
             capacity, replenish_threshold, key=key, in_flight=in_flight, ttl=seconds_or_none("ttl", ttl),
             on_error=on_error, backoff=backoff, name=name, executor=executor,
@@ -187,8 +206,15 @@ class PrefetchSource(Replenisher[T]):
 
         Returns:
             False if the time ran out.
+
+        Raises:
+            WouldDeadlock: called in the event loop of an async source; use ``async for``.
         """
         timeout = seconds_or_none("timeout", timeout)
+        if self._waits_for_this_thread():
+            raise WouldDeadlock(
+                f"wait() of the source {self.name!r} would stop the event loop that is to fill it: use async for"
+            )
         self._replenish()
         with self._state:
             return self._state.wait_for(self._has_news, timeout)
@@ -259,13 +285,15 @@ class PrefetchSource(Replenisher[T]):
     def close(self, timeout: Seconds | None = None) -> bool:
         """Start no more refills, and wait for the running one. Fetched items can still be taken.
 
-        A refill that has not begun never begins. A refill that reads items as they come ends with the next item.
+        A refill that has not begun never begins. A refill that reads items as they come ends with the next item. An
+        async source is cancelled; items that it returns all the same are kept.
 
         Args:
             timeout: seconds to wait; None waits for ever. A refill that takes longer ends by itself.
 
         Returns:
-            True if no refill is running any more; False too from within the source itself.
+            True if no refill is running any more; False too from within the source itself, and in the event loop of
+            an async source that still runs: there, use :meth:`close_async`.
         """
         timeout = seconds_or_none("timeout", timeout)
         with self._state:
@@ -274,12 +302,24 @@ class PrefetchSource(Replenisher[T]):
             if refill is not None and refill.thread is None:
                 self._refill = None
             self._state.notify_all()
-            if refill is not None and refill.thread == threading.get_ident():
+        if isinstance(self._ask, AskOnLoop):
+            self._ask.cancel()
+        here = self._waits_for_this_thread()
+        with self._state:
+            if self._refill is not None and (here or self._refill.thread == threading.get_ident()):
                 return False
             if not self._state.wait_for(lambda: self._refill is None, timeout):
                 return False
         self._intake.let_go()
         return True
+
+    async def close_async(self, timeout: Seconds | None = None) -> bool:
+        """Do what ``close`` does, on a separate thread, which continues if the coroutine is cancelled."""
+        return await run_aside(self.close, timeout)
+
+    def _waits_for_this_thread(self) -> bool:
+        """Return whether the source is asked in the event loop that runs on this thread."""
+        return isinstance(self._ask, AskOnLoop) and self._ask.is_here()
 
     def __aiter__(self) -> AsyncItems[T]:
         """Take the items one by one in a coroutine: ``async for item in source``; it ends with the stream or a close.
@@ -307,3 +347,9 @@ class PrefetchSource(Replenisher[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()
