@@ -87,6 +87,13 @@ def test_two_hours_that_a_gap_makes_one_time_are_one_tick():
     ]
 
 
+def test_an_hour_that_a_gap_moves_past_midnight_comes_after_an_earlier_one_of_the_next_date():
+    assert next_times("America/Nuuk", ["23:30", "00:10"], "2024-03-30T12:00:00+00:00", days=0.6) == [
+        "2024-03-31T00:10:00-01:00",
+        "2024-03-31T00:30:00-01:00",
+    ]
+
+
 def test_a_date_that_a_zone_skipped_does_not_stop_the_schedule():
     samoa = next_times("Pacific/Apia", ["10:00"], "2011-12-29T21:00:00+00:00", days=2.5)
     assert samoa == ["2011-12-31T10:00:00+14:00", "2012-01-01T10:00:00+14:00"]

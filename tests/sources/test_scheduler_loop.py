@@ -7,9 +7,12 @@ import threading
 import pytest
 
 from drainq import Backoff
+from drainq.delayed import DelayedQueue
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.sources.loop_thread import Loop
-from tests.sources.by_hand import Stock, endless
+from drainq.sources.scheduled_source import feed_of
+from drainq.sources.scheduler_delivery import Backlog
+from tests.sources.by_hand import HandExecutor, Scripted, Stock, endless
 
 # -- waiting for a step -----------------------------------------------------------------------
 
@@ -157,3 +160,31 @@ def test_sources_can_be_changed_while_the_loop_is_busy():
 
 def test_a_scheduler_that_is_not_started_can_be_stopped(delivered):
     assert SourceScheduler({"x": Stock()}, delivered, Fair("x")).stop()
+
+
+def test_a_running_loop_listens_to_an_added_source_and_a_stopped_one_to_none():
+    first, late = (PrefetchSource(Scripted([]), 10, 2, executor=HandExecutor()) for _ in range(2))
+    with SourceScheduler({"x": first}, lambda name, items: None, Fair("x")) as scheduler:
+        scheduler.add_source("y", late)
+        assert late._reports.listeners == (scheduler.wake,) and scheduler.join(0) is late.wait(0) is False
+    assert first._reports.listeners == late._reports.listeners == ()
+
+
+def test_what_a_source_gets_back_comes_first_and_before_its_end():
+    feed = feed_of(lambda n: None)
+    assert feed.take(1) == [] and feed.ended
+    for items in ([2, 3], [0, 1]):
+        feed.give_back(items)
+    assert not feed.ended and feed.take(3) == [0, 1, 2] and feed.take(3) == [3] and feed.ended
+
+
+def test_a_delayed_queue_that_has_nothing_leaves_no_lease_to_give_back():
+    with DelayedQueue.open("memory:", "mail") as queue:
+        feed = feed_of(queue)
+        assert feed.take(3) == feed._leased == []
+
+
+def test_a_backlog_resumes_below_its_maximum():
+    Backlog(lambda: 0, 5, 4)
+    with pytest.raises(ValueError, match="below max_backlog"):
+        Backlog(lambda: 0, 5, 5)

@@ -195,3 +195,11 @@ def test_the_ticks_to_come_that_lie_below_the_floor_are_counted(clock, monkeypat
         assert queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks, now)
         assert not queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks[4:], now)
     assert "2 ticks lie below" in caplog.text
+
+
+def test_closing_all_schedules_has_the_callers_timeout(monkeypatch):
+    told = []
+    with DelayedQueue.open("memory:", "mail") as queue:
+        monkeypatch.setattr(queue.cron._watch, "close_all", told.append)
+        queue.cron.close(7.5)
+    assert told[0] == 7.5
