@@ -160,7 +160,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "MetricsServer": (lambda **named: MetricsServer(**{"port": 0, **named}).close(), {"port": "port", "host": "text"}),
     "MultiQueue.add_sub_queue": (
         lambda **named: MultiQueue().add_sub_queue("a", **named),
-        {"priority": "whole", "capacity": "count or None", "weight": "count", "enabled": "flag", "exist_ok": "flag"},
+        {"unique": "callable", "priority": "whole", "capacity": "count or None", "weight": "count", "enabled": "flag", "exist_ok": "flag"},
     ),
     "MultiQueue.get": (with_multi("get"), {"block": "flag", "timeout": "seconds or None"}),
     "MultiQueue.get_item": (with_multi("get_item"), {"block": "flag", "timeout": "seconds or None"}),
