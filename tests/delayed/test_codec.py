@@ -49,7 +49,9 @@ def test_typed_payloads_come_back_as_their_type():
 
     codec = MsgspecCodec(Mail)
     assert codec.decode(codec.encode(Mail("ann"))) == Mail("ann", 0)
-    assert codec.type_name.startswith("json:") and codec.type_name.endswith("Mail")
+    assert codec.type_name == f"json:{Mail.__qualname__}" != "json:Mail"
+    assert MsgspecCodec(set).decode(MsgspecCodec(set).encode({1, 2})) == {1, 2}
+    assert type(BytesCodec().encode(bytearray(b"x"))) is bytes
 
 
 @pytest.mark.parametrize(
@@ -63,11 +65,22 @@ def test_bytes_that_are_none_of_it_are_a_value_error(codec, data):
 
 @pytest.mark.parametrize(
     ("codec", "payload"),
-    [(MsgspecCodec(), object()), (MsgspecCodec(), b"x"), (JsonCodec(), object()), (StrCodec(), 5), (BytesCodec(), "x")],
+    [
+        *((MsgspecCodec(), payload) for payload in (object(), b"x", {1}, frozenset({1}))),
+        *((JsonCodec(), object()), (StrCodec(), 5), (BytesCodec(), "x")),
+    ],
 )
 def test_what_a_codec_cannot_encode_is_a_type_error(codec, payload):
     with pytest.raises(TypeError):
         codec.encode(payload)
+    if isinstance(codec, MsgspecCodec):
+        with pytest.raises(TypeError):
+            codec.encode_many([payload])
+
+
+def test_a_surrogate_is_refused_by_the_name_of_its_argument():
+    with pytest.raises(ValueError, match="payload must"):
+        StrCodec().encode("\ud800")
 
 
 def test_the_string_codec_has_the_sources_type_name():
