@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 
 import pytest
@@ -26,7 +27,14 @@ class Connection:
     round, closed, spoken, used_at, patient, behind_a_pooler = 0, False, False, 0.0, False, False
 
     def __init__(self, opened_at):
-        self.opened_at, self.pgconn = opened_at, types.SimpleNamespace(transaction_status=IDLE)
+        self.opened_at, self.pgconn, self.said = opened_at, types.SimpleNamespace(transaction_status=IDLE), []
+        self.transaction = contextlib.nullcontext
+
+    def execute(self, statement, *, prepare):
+        self.said.append(statement)
+
+    def cursor(self):
+        return contextlib.nullcontext(types.SimpleNamespace(connection=self, execute=self.execute))
 
     def was_spoken_to(self):
         return self.spoken
@@ -140,6 +148,34 @@ def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
     assert idle.closed and used.closed
     with pytest.raises(psycopg.InterfaceError, match="are closed"):
         pool._take()
+
+
+def test_each_block_has_the_time_limits_that_it_says_and_leaves_a_connection_with_all_of_them(pool):
+    (connection,) = taken(pool, 1)
+    connection.behind_a_pooler, pool.opener.set_local = True, "SET LOCAL a = 1"
+    give_back(pool, [connection])
+    for block, patient in ((pool.transaction(), False), (pool.patient(), True), (pool.cursor(patient=True), True)):
+        with block as cursor:
+            assert cursor.connection is connection and connection.patient is patient
+        assert not connection.patient
+    patiently = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on"
+    assert connection.said == ["SET LOCAL a = 1", "SET LOCAL a = 1", patiently]
+    with pool._among_others(connection), contextlib.suppress(psycopg.Error), pool._among_others(connection):
+        raise psycopg.OperationalError
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL a = 1"
+    assert connection.said[3:] == [begin, begin, "ROLLBACK", "COMMIT"]
+
+
+def test_a_connection_for_one_work_has_its_settings_no_time_limit_and_an_end(pool):
+    made = []
+    pool.opener.open = lambda settings: made.append((Connection(0.0), settings)) or made[0][0]
+    with pytest.raises(KeyError), pool.alone(lock_timeout=5) as cursor:
+        assert cursor.connection.patient and made[0][1] == {"lock_timeout": 5}
+        raise KeyError
+    assert made[0][0].closed
+    made[0][0].behind_a_pooler = True
+    with pool.alone() as cursor:
+        assert cursor is None
 
 
 def test_an_opener_tells_the_server_its_limits_and_remembers_a_pooler_that_refuses_them(now, monkeypatch):

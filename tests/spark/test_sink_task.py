@@ -118,9 +118,12 @@ def test_no_more_batches_are_under_way_than_asked_for():
     window.done()
     assert window.take() and not window.take(wait=False)
     window.put([2])
-    window.close()
+    for error in (first := KeyError(), ValueError()):
+        window.close(error)
     window.done()
-    assert not window.take() and window.next() is None
+    assert not window.take() and window.next() is None and window.failure is first
+    Batcher(replace(SETTINGS, rows=Rows.ARROW), window).add(record_batches(3)[0])
+    assert list(window._waiting) == [[2]]
 
 
 def test_after_a_failure_nothing_that_waits_is_written():
@@ -215,6 +218,21 @@ def test_rows_for_which_no_writer_is_free_linger_on():
     window.done()
     assert batcher._hand_on_what_lingered() == FOREVER and window.next() == [(0,), (1,), (2,)]
     batcher.stop()
+
+
+def test_the_timer_runs_from_when_rows_begin_to_wait_and_only_a_full_batch_goes_before_it():
+    put, waits = [], []
+    window = types.SimpleNamespace(take=lambda wait: True, put=put.append)
+    batcher = Batcher(SETTINGS, window)
+    batcher._lingering = types.SimpleNamespace(wake_after=waits.append)
+    for batch, times in zip(record_batches(3, 3, 6, 8, 1), (1, 1, 2, 2, 3)):
+        batcher.add(batch)
+        assert waits == [3600] * times
+    assert list(map(len, put)) == [10, 10]
+    window.take = lambda wait: batcher._rows.clear() or batcher._rows.append(1) or True  # the timer took the others
+    batcher._rows = [0] * 10
+    batcher._hand_on(10)
+    assert put[2:] == [[]] and batcher._rows == [1]
 
 
 def test_a_batch_has_no_more_rows_than_asked_for_whatever_its_bytes():

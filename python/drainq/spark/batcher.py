@@ -26,7 +26,7 @@ class Batcher:
     1. A row is in exactly one batch, because a batch is cut off the waiting rows under the lock.
     2. A place in the window is taken before the batch is cut off. The batch is put there without the lock.
     3. The timer does not wait for a place: if all writers are busy, a batch that is not full waits for more rows.
-       After :meth:`finish` and :meth:`stop` the timer puts nothing.
+       After :meth:`stop` the timer puts nothing.
 
     Args:
         limits: rows and bytes of a batch, seconds to linger.
@@ -58,7 +58,6 @@ class Batcher:
 
     def finish(self) -> None:
         """Put the remaining rows into the window."""
-        self.stop()
         self._hand_on(1)
 
     def stop(self) -> None:
