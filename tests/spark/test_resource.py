@@ -10,7 +10,7 @@ import pytest
 from tests.forked import in_child
 
 from drainq.spark import worker_resource
-from drainq.spark.worker_resource import Once
+from drainq.spark.worker_resource import Once, _Resources
 
 
 class Connection:
@@ -186,3 +186,25 @@ def test_a_value_that_asks_for_itself_is_refused():
     once = Once(lambda: once.get())
     with pytest.raises(RuntimeError, match="asks for the value that it is about to make"):
         once.get()
+
+
+def test_an_alarm_that_comes_too_late_closes_nothing_that_is_used_and_nothing_that_took_its_place():
+    resources, closed = _Resources(), []
+    kept = resources.take("k", object, closed.append)
+    one = kept.resource.get()
+    resources._idle("k", kept)
+    assert closed == [] and resources.kept == {"k": kept}
+    resources.retire("k", kept)
+    other = resources.take("k", object, closed.append)
+    resources.give_back("k", kept, 3600)
+    resources.retire("k", kept)
+    resources._idle("k", kept)
+    assert closed == [one] and resources.kept == {"k": other}
+
+
+def test_a_value_whose_making_failed_is_made_again():
+    answers = [7, 0]
+    once = Once(lambda: 7 // answers.pop())
+    with pytest.raises(ZeroDivisionError):
+        once.get()
+    assert once.get() == 1

@@ -283,16 +283,38 @@ def test_a_task_that_fails_waits_for_a_hanging_writer_only_so_long():
     release.set()
 
 
-def test_an_error_of_the_iterator_is_the_tasks_error_and_closes_the_writers():
-    writers = []
-
+def test_an_error_of_the_iterator_is_the_tasks_error_after_which_nothing_that_waits_is_written(monkeypatch):
     def batches():
-        yield from record_batches(10)
+        yield from record_batches(10, 10)
         raise OSError("the iterator")
 
+    stopped = []
+    monkeypatch.setattr(Batcher, "stop", lambda self: stopped.append(self))
+    writer = Writer(lambda batch: task._window.pause(SECONDS))  # until it is closed
+    task = SinkTask(replace(SETTINGS, make_writer=lambda info: writer), INFO)
     with pytest.raises(OSError, match="the iterator"):
-        run(writers, batches())
-    assert all(writer.calls[-1][0] == "close" for writer in writers)
+        task.run(batches())
+    assert len(stopped) == 1 and [what for what, _ in writer.calls] in (["write", "close"], ["close"], [])
+
+
+def test_after_a_failure_no_more_is_read():
+    read = []
+
+    def batches():
+        for batch in record_batches(10, 10, 10, 10):
+            read.append(batch)
+            yield batch
+            task._window.pause(SECONDS)  # until it is closed
+
+    def fail(batch):
+        raise ValueError("no")
+
+    task = SinkTask(replace(SETTINGS, make_writer=lambda info: Writer(fail)), INFO)
+    with pytest.raises(ValueError, match="no"):
+        task.run(batches())
+    assert len(read) < 3
+    with pytest.raises(DrainqError, match="0.0"):
+        SinkTask(replace(SETTINGS, version="0.0"), INFO).run([])
 
 
 def test_an_error_of_close_fails_the_task():
