@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from drainq.delayed import MsgspecCodec, OfferOutcome, ScheduledMessage
+from drainq.delayed.storage.records import Offer
 from drainq.errors import ShutDown
 
 CREATED, UPDATED, IGNORED = OfferOutcome.CREATED, OfferOutcome.UPDATED, OfferOutcome.IGNORED
@@ -249,3 +250,15 @@ def test_the_short_form_is_due_now_or_at_a_time_or_after_a_delay(queue, world):
 def test_a_time_that_is_none_is_refused_by_the_short_form(sqlite, when, error, says):
     with pytest.raises(error, match=says):
         sqlite.open().offer("a", 1, **when)
+
+
+def test_an_offer_that_is_repeated_has_the_outcome_of_its_first_try(postgres):
+    queue, at = postgres.open(), int(postgres.now * 1000)
+    storage, kind = queue._session.storage, queue._session.kind
+    CREATED, UPDATED, IGNORED = OfferOutcome.CREATED, OfferOutcome.UPDATED, OfferOutcome.IGNORED
+    one, two = Offer("a", b"1", at, can_update=True), Offer("b", b"2", at, can_update=True)
+    storage.offer(kind, [one], at - 1)
+    tried = [Offer("a", b"3", at, can_update=True), two]
+    assert storage.offer(kind, tried, at) == [UPDATED, CREATED]
+    later = [*tried, Offer("b", b"2", at + 1, can_update=False), Offer("c", b"", at, can_update=True)]
+    assert storage.offer(kind, later, at, again=True) == [UPDATED, CREATED, IGNORED, CREATED]
