@@ -143,6 +143,7 @@ def status(seconds):
 def test_a_code_and_the_time_that_the_server_asks_for_decide(code, details, meaning):
     error = SimpleNamespace(
         code=lambda: code and SimpleNamespace(name=code),
+        details=lambda: "failed to connect",
         trailing_metadata=lambda: [("other", "x"), ("grpc-status-details-bin", details)] if details else None,
     )
     assert grpc_errors.meaning(error) == meaning

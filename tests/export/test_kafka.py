@@ -13,7 +13,7 @@ pytest.importorskip("confluent_kafka")
 import confluent_kafka
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryError, DeliveryStopped, Unavailable, Undelivered
+from drainq.delivery import DeliveryError, DeliveryStopped, Refused, Unavailable, Undelivered
 from drainq.export import KafkaExporter, kafka
 from drainq.export.kafka import HEADER, KafkaSink
 from drainq.testing import ManualClock
@@ -95,12 +95,36 @@ def test_an_error_that_passes_is_tried_again_by_librdkafka(cluster, codes):
 def test_what_the_broker_refuses_for_what_it_is_counts_as_refused(cluster, code):
     exporter = exporter_to(cluster, settings=ONE_REQUEST)
     exporter([b"0"])
-    cluster.fail(code)
-    exporter([b"1", b"2"])
+    for item in (b"1", b"2"):
+        cluster.fail(code)
+        exporter([item])
     exporter([b"3"])
     assert_books(exporter, 4, sent=2, refused=2)
     assert exporter.stats().unknown == 0
     assert not exporter.close()
+
+
+def test_messages_that_are_too_large_together_are_split_and_one_that_is_too_large_alone_is_refused(cluster):
+    exporter = exporter_to(cluster, settings=ONE_REQUEST)
+    exporter([b"before"])
+    cluster.fail(*[kafka_mock.TOO_LARGE] * 3)  # of eight, of the first four, of the first two
+    exporter([str(n) for n in range(8)])
+    assert_books(exporter, 9, sent=9)
+    cluster.fail(*[kafka_mock.TOO_LARGE] * 3)  # of four, of the first two, of the first
+    exporter([str(n) for n in range(8, 12)])
+    assert_books(exporter, 13, sent=12, refused=1)
+    arrived = sorted(message.value() for message in cluster.messages("t", 12))
+    assert arrived == sorted([b"before", *(str(n).encode() for n in range(12) if n != 8)])
+
+
+def test_a_refused_login_stops_the_exporter_at_once(cluster):
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "a"}
+    exporter = exporter_to(cluster, settings={**login, "sasl.password": "X7"}, retry_for=3_600.0)
+    for _ in range(2):  # each time by a new producer, which tries to log in
+        with pytest.raises(DeliveryError, match="DeliveryStopped: _AUTHENTICATION: .*SASL") as stopped:
+            exporter([b"1", b"2"])
+        assert "X7" not in str(stopped.value)
+    assert_books(exporter, 4, lost=4)
 
 
 def test_after_a_fatal_error_the_next_messages_go_through_a_new_producer(cluster):
@@ -230,6 +254,10 @@ class Producer:
         ([TIME, f"!{TOPIC}"], [0], {}, [0, 1, 2], DeliveryStopped),
         ([SIZE, RIGHT, TIME], [0, 1, 2], {0: SIZE}, [1, 2], DeliveryStopped),
         ([TIME, None, RIGHT], [0, 1, 2], {}, [0, 2], DeliveryStopped),
+        ([SIZE, None, SIZE], [0, 1, 2], {}, [0, 2], Refused),
+        ([SIZE, TIME, SIZE], [0, 1, 2], {1: TIME}, [0, 2], Refused),
+        ([SIZE, RIGHT, SIZE], [0, 1, 2], {}, [0, 1, 2], DeliveryStopped),
+        ([SIZE, SIZE, f"!{FATAL}"], [0, 1], {}, [0, 1, 2], Unavailable),
     ],
 )
 def test_each_message_of_a_batch_is_taken_refused_or_among_the_rest(script, taken, refused, unsent, error, monkeypatch):
@@ -245,11 +273,41 @@ def test_each_message_of_a_batch_is_taken_refused_or_among_the_rest(script, take
     assert [item[0] for item in rest] == [f"id-{n}" for n in unsent]
     assert {place: str(reason).partition(":")[0] for place, reason in told} == refused
     assert first.taken == [("t", f"k{n}", f"v{n}", [(HEADER, f"id-{n}")]) for n in taken] and first.script == []
-    assert (sink._producer_now() is first) == (error is None)
+    assert (sink._producer_now() is first) == (error in (None, Refused))
     sink.cancel()
     assert sink._producer.purges == [{"in_queue": True, "in_flight": True}]
     sink.close()
     assert sink._producer is None
+
+
+def test_a_wrong_certificate_stops_once_no_broker_is_left_and_a_connection_that_ends_does_not(monkeypatch):
+    wrong, ended = "error:0A000086: certificate verify failed: broker certificate", "Disconnected"
+    told, opened = [], []
+
+    class Cut(Producer):
+        def poll(self, seconds):
+            for error in errors if self.reports else ():
+                opened[-1]["error_cb"](error)
+            return super().poll(seconds) or bool(self.purges) < stops
+
+        flush = poll
+
+    monkeypatch.setattr(kafka, "_opened", lambda kafka, given: opened.append(given) or Cut("_PURGE_QUEUE"))
+    for text, count, stops in ((wrong, 2, True), (wrong, 1, False), (ended, 2, False)):
+        names = (("_SSL", text), ("_ALL_BROKERS_DOWN", None))[:count]
+        codes = confluent_kafka.KafkaError
+        errors = [codes(getattr(codes, name), reason) for name, reason in names]
+        sink = KafkaSink({"error_cb": told.append}, "t", patience=1.0)
+        if stops:
+            with pytest.raises(DeliveryStopped, match="_SSL: .*certificate verify failed"):
+                sink.send([("id", None, b"v")])
+        else:
+            assert "_PURGE_QUEUE" in str(dict(sink.send([("id", None, b"v")]))[0])
+        assert told[-count:] == errors
+    for error in (codes(codes._SSL, wrong), codes(codes._ALL_BROKERS_DOWN)):  # told while it is idle
+        opened[-1]["error_cb"](error)
+    errors, before = [], len(opened)
+    assert "_PURGE_QUEUE" in str(dict(sink.send([("id", None, b"v")]))[0]) and len(opened) == before + 1
 
 
 def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monkeypatch):

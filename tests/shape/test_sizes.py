@@ -40,7 +40,7 @@ CEILINGS = {
     "delayed queue": (3_265, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (2_944, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
-    "exporters": (1_915, [f"{PACKAGE}/export"]),
+    "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_066, [PACKAGE]),

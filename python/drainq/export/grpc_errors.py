@@ -4,6 +4,7 @@
 | --- | --- |
 | a code in ``PASSES`` | the same request may succeed later |
 | RESOURCE_EXHAUSTED | the same, if the server sends a time (``RetryInfo``); otherwise the request is refused |
+| UNAVAILABLE, with gRPC's words of a wrong certificate or protocol | every request fails, as below |
 | a code in ``CANNOT_PASS`` | every request fails until a person changes something |
 | every other | this request is refused |
 
@@ -12,6 +13,7 @@ Source: "Failures" under OTLP/gRPC in the OpenTelemetry protocol's specification
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from drainq.delivery import Failure
@@ -19,12 +21,16 @@ from drainq.delivery import Failure
 PASSES = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
 CANNOT_PASS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "NOT_FOUND", "FAILED_PRECONDITION"})
 
+_NO_TLS = re.compile("CERTIFICATE_VERIFY_FAILED|WRONG_VERSION_NUMBER|Hostname Verification Check failed")
+
 
 def meaning(error: Any) -> tuple[Failure, float | None]:
     """Return the kind of a call's error, and the seconds that the server asks to wait before the next try, or None."""
     code = error.code()
     name = "UNKNOWN" if code is None else code.name
     after = retry_delay(error)
+    if name == "UNAVAILABLE" and _NO_TLS.search(error.details() or ""):
+        return Failure.CANNOT_PASS, None
     if name in PASSES or (name == "RESOURCE_EXHAUSTED" and after is not None):
         return Failure.PASSES, after
     return (Failure.CANNOT_PASS if name in CANNOT_PASS else Failure.DATA), None

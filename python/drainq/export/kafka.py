@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from drainq.callables import check_callable
-from drainq.delivery import DeliveryStopped, Rest, SendingWorker, Sink, Unavailable, Undelivered
+from drainq.delivery import DeliveryError, DeliveryStopped, Refused, Rest, SendingWorker, Sink, Unavailable, Undelivered
 from drainq.delivery.options import options_of
 from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import Refusals, error_text
@@ -73,6 +73,8 @@ class KafkaSink(Sink):
     def __init__(self, config: Mapping[str, Any], topic: str, *, patience: float) -> None:
         [self._kafka] = extra("kafka", "confluent_kafka")
         settings = _settings(config, patience)
+        self._told = settings.get("error_cb")
+        settings["error_cb"] = self._connection_failed
         kafka = self._kafka
 
         def open_producer() -> Any:  # a closure: the password is in no attribute
@@ -90,6 +92,8 @@ class KafkaSink(Sink):
         self._lock = threading.Lock()
         self._turn = threading.Condition()
         self._sending = self._over = False
+        self._no_login: Any = None  # the error of a broker that this producer can never use
+        self._is_cut_off = False  # no broker can be reached, and one of them never
         self._failed: list[tuple[int, Any]] = []  # of the batch that is being sent: place, error
         # The callback for the message at each place, made once: making one costs as much as a message.
         self._reports: list[functools.partial[None]] = []
@@ -97,6 +101,7 @@ class KafkaSink(Sink):
     def _producer_now(self) -> Any:
         with self._lock:
             if self._producer is None:
+                self._is_cut_off = False
                 self._producer = self._open()
             return self._producer
 
@@ -106,6 +111,9 @@ class KafkaSink(Sink):
             self._turn.wait_for(lambda: not self._sending)
             self._sending = True
         try:
+            if self._is_cut_off:  # since the last batch
+                self._discard(self._producer)
+            self._no_login = None
             return self._send(self._producer_now(), items)
         finally:
             with self._turn:
@@ -147,19 +155,42 @@ class KafkaSink(Sink):
                     not_taken.update((later, never) for later in range(place + 1, len(items)))
                     break
         while self._served(producer.flush, POLL):  # sends at once, without waiting for more messages
-            if self._over:
-                _purge(producer)  # messages produced after cancel() had purged
+            if self._over or self._is_cut_off:
+                _purge(producer)  # also messages produced after cancel() had purged
+        why, too_large = "", []
         for place, error in failed:
             not_taken[place] = kafka_errors.reason(error)
             wrong = wrong or (error if kafka_errors.passes_never(error) else None)
+            if kafka_errors.name(error) in kafka_errors.TOO_LARGE:
+                too_large.append(place)
+        left = list(range(unsent, len(items)))
+        if len(too_large) > 1:  # perhaps only together
+            left = sorted(too_large) + left
+            why = str(not_taken[too_large[0]])
+            for place in too_large:
+                del not_taken[place]
+        if self._is_cut_off and any(isinstance(each, Undelivered) for each in not_taken.values()):
+            wrong = wrong or self._no_login
+        failure: type[DeliveryError] = Refused
         if unsent < len(items):
+            failure, why = Unavailable, "a new producer is needed after a fatal error"
+        elif wrong is not None:
+            failure, why = DeliveryStopped, f"{kafka_errors.name(wrong)}: {wrong.str()}"
+            left = sorted([*left, *(place for place, each in not_taken.items() if isinstance(each, Undelivered))])
+            not_taken = {place: each for place, each in not_taken.items() if not isinstance(each, Undelivered)}
+        elif not left:
+            return list(not_taken.items())
+        if failure is not Refused:
             self._discard(producer)
-            rest = Rest(items[unsent:], range(unsent, len(items)))
-            raise Unavailable("a new producer is needed after a fatal error", rest=rest, refusals=not_taken.items())
-        if wrong is not None:
-            self._discard(producer)
-            raise _stopped(items, not_taken, wrong)
-        return list(not_taken.items())
+        raise failure(why, rest=Rest([items[place] for place in left], left), refusals=list(not_taken.items()))
+
+    def _connection_failed(self, error: Any) -> None:
+        """Note the failure of a connection. Called by librdkafka."""
+        if kafka_errors.connects_never(error):
+            self._no_login = error
+        self._is_cut_off |= self._no_login is not None and kafka_errors.name(error) == "_ALL_BROKERS_DOWN"
+        if self._told is not None:
+            self._told(error)
 
     def _report(self, place: int, error: Any, _: Any) -> None:
         """Note that a message of the batch was not delivered. Called by librdkafka."""
@@ -329,14 +360,6 @@ def _packed(message: Message | _Unfit) -> Message:
     if isinstance(message, _Unfit):
         raise UnfitItem(f"no message could be made of a {type(message.item).__name__}: {error_text(message.error)}")
     return message
-
-
-def _stopped(items: list[Any], not_taken: Mapping[int, object], wrong: Any) -> DeliveryStopped:
-    """Return the error for a batch after which no message is accepted."""
-    places = sorted(place for place, why in not_taken.items() if isinstance(why, Undelivered))
-    refusals = [(place, why) for place, why in not_taken.items() if not isinstance(why, Undelivered)]
-    text = f"{kafka_errors.name(wrong)}: {wrong.str()}"
-    return DeliveryStopped(text, rest=Rest([items[place] for place in places], places), refusals=refusals)
 
 
 def _settings(config: Mapping[str, Any], patience: float) -> dict[str, Any]:

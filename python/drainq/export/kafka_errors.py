@@ -5,7 +5,7 @@ only the reason matters.
 
 | group | meaning |
 | --- | --- |
-| refused | the message is too large, or not a record of the topic |
+| refused | the message is too large, or not a record of the topic; several that are too large may be so together |
 | cannot pass | every message fails: no right, no such topic, wrong password |
 | never sent | removed from the local queue at ``close`` |
 | unknown | every other: the message may be in the topic; also ``_MSG_TIMED_OUT``, even if nothing was ever sent |
@@ -15,6 +15,7 @@ Source: ``rd_kafka_resp_err_t`` in librdkafka; a frozen broker that reports a ti
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from drainq.delivery import Undelivered
@@ -48,6 +49,9 @@ CANNOT_PASS = frozenset(
     }
 )
 
+TOO_LARGE = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+_CERTIFICATE = re.compile("certificate verify failed|wrong version number", re.IGNORECASE)
+
 
 def name(error: Any) -> str:
     """Return the error's name, such as ``MSG_SIZE_TOO_LARGE``."""
@@ -57,6 +61,14 @@ def name(error: Any) -> str:
 def passes_never(error: Any) -> bool:
     """Return whether every message fails until a person changes something."""
     return name(error) in CANNOT_PASS
+
+
+def connects_never(error: Any) -> bool:
+    """Return whether a broker refuses the login, or has a certificate that ours does not vouch for.
+
+    A connection that only ends says nothing: a proxy without a broker behind it ends connections too.
+    """
+    return name(error) == "_AUTHENTICATION" or (name(error) == "_SSL" and bool(_CERTIFICATE.search(error.str())))
 
 
 def is_fatal(error: Any) -> bool:
