@@ -78,6 +78,14 @@ def test_what_a_codec_cannot_encode_is_a_type_error(codec, payload):
             codec.encode_many([payload])
 
 
+def test_a_batch_is_encoded_as_the_subclass_of_a_codec_encodes():
+    class Upper(MsgspecCodec):
+        def encode(self, payload):
+            return super().encode(payload.upper())
+
+    assert Upper().encode_many(["a", "b"]) == [b'"A"', b'"B"']
+
+
 def test_a_surrogate_is_refused_by_the_name_of_its_argument():
     with pytest.raises(ValueError, match="payload must"):
         StrCodec().encode("\ud800")
