@@ -11,6 +11,7 @@ use super::item::{Keyed, PartitionId};
 use crate::ring::RingItem;
 use crate::sync::{Backoff, planted};
 use crate::wait::sleeper::Depth;
+use std::time::Instant;
 
 /// The next step of a drain thread.
 pub enum Step<'a, T: RingItem + Keyed> {
@@ -98,20 +99,23 @@ impl<T: RingItem + Keyed> Drainer<T> {
             return;
         }
         self.lingered = true;
-        self.worker().sleeper.sleep(
-            self.parker(),
-            (Depth::Nap, Some(time)),
+        let half_full = |id: &PartitionId| self.queue.is_half_full(self.queue.partition(*id));
+        let is_over = || {
+            !planted("linger_check")
+                && (!self.queue.is_running() || !self.queue.pass_waiters.is_empty() || self.mine.iter().any(half_full))
+        };
+        let started = Instant::now();
+        loop {
+            let left = time.saturating_sub(started.elapsed());
             // The fast path may stay open: it ends at a quarter of a partition, and only half a partition ends this
             // nap.
-            || sync_with_producers(&|| {}),
-            || {
-                let half_full = |id: &PartitionId| self.queue.is_half_full(self.queue.partition(*id));
-                !planted("linger_check")
-                    && (!self.queue.is_running()
-                        || !self.queue.pass_waiters.is_empty()
-                        || self.mine.iter().any(half_full))
-            },
-        );
+            let sync = || sync_with_producers(&|| {});
+            self.worker().sleeper.sleep(self.parker(), (Depth::Nap, Some(left)), sync, is_over);
+            // An alarm of an earlier wake-up may come late, and end a nap early.
+            if left.is_zero() || is_over() {
+                return;
+            }
+        }
     }
 
     /// Makes a pass if there are items, without waiting; for a thread that serves several queues.

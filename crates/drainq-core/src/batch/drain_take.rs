@@ -240,7 +240,7 @@ impl<T: RingItem + Keyed> Drop for Drainer<T> {
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::*;
-    use crate::batch::{Grouping, Settings};
+    use crate::batch::{Grouping, Settings, Step};
 
     struct Seen;
 
@@ -265,5 +265,20 @@ mod tests {
         assert_eq!(drainer.next_sleep(2), (Depth::Idle, None), "nothing after the nap");
         drainer.queue.report_idle_passes(true);
         assert_eq!(drainer.next_sleep(3), (Depth::Idle, Some(Duration::from_micros(50))), "wakes by itself");
+    }
+
+    #[test]
+    fn an_alarm_that_comes_late_does_not_end_the_gathering() {
+        let mut settings = Settings::new(1);
+        settings.linger = Duration::from_millis(30);
+        let queue = Arc::new(BatchQueue::<Box<Seen>>::new("gathers", settings, Grouping::ByKey));
+        let key = queue.add_type(1.0);
+        assert_eq!(key, 0);
+        assert!(queue.try_produce(Box::new(Seen)).is_ok());
+        let mut drainer = Drainer::new(queue, 0);
+        drainer.worker().sleeper.wake_always();
+        let started = Instant::now();
+        assert!(matches!(drainer.next_step(|_| {}), Step::Pass(_)));
+        assert!(started.elapsed() >= Duration::from_millis(30));
     }
 }
