@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from drainq import BatchQueue, PartitionPolicy
 from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing, worker
 from drainq.delivery.sink_contract import Failure
+from drainq.errors import WouldDeadlock
 from drainq.testing import ManualClock
 from drainq.timer import Alarm
 from tests.delivery.helpers import Hanging, Table, agree, counts
@@ -372,3 +374,25 @@ def test_back_pressure_holds_producers_while_the_other_side_is_away():
 def test_an_option_that_cannot_be_is_refused(option):
     with pytest.raises(ValueError, match=next(iter(option))):
         sender(Table(), **option)
+
+
+def test_a_close_in_the_sink_is_refused_while_another_thread_closes():
+    inside, go, seen = threading.Event(), threading.Event(), []
+
+    class Closes(Table):
+        def send(self, items):
+            inside.set()
+            assert go.wait(PATIENCE)
+            with pytest.raises(WouldDeadlock):
+                out.close()
+            seen.extend(items)
+            return []
+
+    out = sender(Closes())
+    assert out.produce(1) and inside.wait(PATIENCE)
+    with ThreadPoolExecutor() as threads:
+        closing = threads.submit(out.close)
+        while not out._closer:
+            assert not closing.done()
+        go.set()
+        assert closing.result(PATIENCE) and seen == [1]

@@ -198,3 +198,20 @@ def test_coroutines_route_the_types_of_a_shared_queue():
             assert sorted(table.rows, key=str) == [1, 2, "a"] and queue.stats().unrouted == 0
 
     asyncio.run(main())
+
+
+def test_a_close_after_a_cancelled_one_waits_for_it():
+    async def main():
+        gate = Gate()
+        worker = await full(gate)
+        accepted, closing = agree(worker).accepted, asyncio.create_task(worker.close_async())
+        await waits(closing)
+        closing.cancel()
+        assert await worker.close_async(0) is False and agree(worker).accepted == accepted
+        again = asyncio.create_task(worker.close_async())
+        await waits(again)
+        gate.open.set()
+        await again
+        assert sum(counts(worker)) == accepted and agree(worker).pending == 0
+
+    asyncio.run(main())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import abc
 import logging
 import math
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -105,6 +106,8 @@ class Worker(Producer[Item]):
         super()._begin()
         self._given_up_before = 0  # refused and lost items at the last flush
         self._released = False
+        self._closing = threading.Lock()  # held by the thread that closes, which ``_closer`` names
+        self._closer: int | None = None
 
     def _start(self) -> None:
         """Open the queue, or take the free types of a shared one. Called when all else is made."""
@@ -191,10 +194,16 @@ class Worker(Producer[Item]):
 
         A worker that is dropped, or still open when the interpreter exits, therefore loses nothing.
         """
-        if self._begin_to_close():
-            self._finish(None)
-        elif self._ended:
-            self._release_once()  # a call of the sink that outlasted ``close`` has returned
+        if not self._closing.acquire(blocking=False):
+            return  # the thread that closes goes on
+        try:
+            self._closed = True
+            if self._ended:
+                self._release_once()  # a call of the sink that outlasted ``close`` has returned
+            else:
+                self._finish(None)
+        finally:
+            self._closing.release()
 
     def _from_queue(self, batch: list[Any]) -> None:
         count = len(batch)
@@ -295,25 +304,33 @@ class Worker(Producer[Item]):
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _begin_to_close(self) -> bool:
-        with self._lock:
-            first, self._closed = not self._closed, True
-        return first
-
     def _close_once(self, timeout: float | None) -> bool:
-        if self._begin_to_close():
-            deadline = _deadline(timeout)
-            alarm = None
+        self._closed = True
+        if not self._ended and self._closer != threading.get_ident():
+            deadline, alarm = _deadline(timeout), None
             if timeout is not None:
                 margin = _margin(timeout, keeps=self._keeps)
                 alarm = SHARED.after(max(0.0, timeout - margin), self._give_up)
             try:
-                self._drain(None if timeout is None else timeout - margin / 4)
-                self._finish(deadline)
+                if self._closing.acquire(blocking=False) or self._wait_for_the_closer(timeout):
+                    try:
+                        self._closer = threading.get_ident()
+                        if not self._ended:
+                            self._drain(
+                                None if deadline is None else max(0.0, deadline - margin / 4 - time.monotonic())
+                            )
+                            self._finish(deadline)
+                    finally:
+                        self._closer = None
+                        self._closing.release()
             finally:
                 if alarm is not None:
                     alarm.cancel()
-        return self._books.count(Outcome.LOST) + self._books.count(Outcome.REFUSED) == 0
+        return self._ended and self._books.count(Outcome.LOST) + self._books.count(Outcome.REFUSED) == 0
+
+    def _wait_for_the_closer(self, timeout: float | None) -> bool:
+        self._queue.flush(0)  # in a handler of the queue, for which the closer waits, it raises WouldDeadlock
+        return self._closing.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def _finish(self, deadline: float | None) -> None:
         try:
