@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import fault_cases as cases  # noqa: E402
+from pyspark import SparkContext  # noqa: E402
 from pyspark.cloudpickle import register_pickle_by_value  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
@@ -173,6 +174,8 @@ def wait_for(port):
 def connect(folder):
     """Run tasks of two sessions of Spark Connect, in separate workers."""
     os.environ["PYTHONPATH"] = PYTHONPATH
+    SparkContext._ensure_initialized()  # the Java process starts without the next variable
+    os.environ["SPARK_TESTING"] = "1"  # has the server take any free port, and the clients find it
     first = SparkSession.builder.remote("local[2,4]").getOrCreate()
     second = SparkSession.builder.remote("sc://localhost").create()
     assert first.session_id != second.session_id
