@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -138,3 +139,12 @@ def test_a_wrong_option_points_to_the_help_of_its_command(capsys):
 def test_the_package_itself_is_the_command():
     done = subprocess.run([sys.executable, "-m", "drainq", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"drainq {drainq.__version__}\n"
+
+
+def test_an_error_of_several_lines_is_one_line(monkeypatch, capsys):
+    def run(arguments):
+        raise drainq.DrainqError("a\n  b")
+
+    parser = SimpleNamespace(parse_known_args=lambda words: (SimpleNamespace(run=run), []))
+    monkeypatch.setattr("drainq.cli.build_parser", lambda first: parser)
+    assert main(["top"]) == 2 and capsys.readouterr().err == "drainq: a b\n"

@@ -61,6 +61,14 @@ def test_dead_letters_are_counted_purged_dropped_and_put_back_in_their_own_queue
     assert one.redrive(prefix="b") == 1 and one.try_poll().payload == "b"
 
 
+def test_a_message_that_is_put_back_has_its_priority(two, world):
+    queue, _ = two
+    queue.offer("first", "first", world.now, priority=-1)
+    assert queue.try_poll().nack(error="odd") and queue.redrive() == 1
+    queue.offer("other", "other", world.now - 1)
+    assert queue.try_poll().message_id == "first"
+
+
 def test_a_dead_letter_is_purged_when_it_is_older_and_not_when_it_is_as_old(two, world):
     one, _ = two
     die(one, world, "a")

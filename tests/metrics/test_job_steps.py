@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 from drainq.cli import main
 from drainq.metrics import steps, tables
 from drainq.metrics.bad_share import complaints, followed_logs
-from drainq.metrics.errors import FileChanged, UserError
+from drainq.metrics.errors import FileChanged, UserError, was_interrupted
 from drainq.metrics.handlers import AddUp
 from drainq.metrics.job import _worth_reading, run
 from drainq.metrics.load import rank
@@ -143,6 +143,13 @@ def test_the_exit_code_of_a_following_says_whether_everything_was_counted(tmp_pa
     followed = Followed(outcome, 0, more.get("interrupted", False), more.get("uncounted", []))
     monkeypatch.setattr("drainq.metrics.follow.run.follow", lambda *_, **__: followed)
     assert main(["metrics", "--follow", str(tmp_path / "a.log"), "--quiet"]) == code
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_ctrl_c_is_found_behind_the_error_that_it_caused(named):
+    caused = RuntimeError("jobs cannot be cancelled")
+    caused.__cause__, caused.__context__ = (KeyboardInterrupt(), None) if named else (None, KeyboardInterrupt())
+    assert was_interrupted(caused) and not was_interrupted(RuntimeError())
 
 
 def test_the_ranks_begin_with_one_and_replace_those_before(tmp_path):

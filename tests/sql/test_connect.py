@@ -111,3 +111,10 @@ def test_a_transaction_has_the_write_lock_at_its_start_and_raises_what_ended_it(
 def test_two_paths_of_one_file_have_one_address(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert Dialect.SQLITE.address("x.db") == Dialect.SQLITE.address(f"{tmp_path}/sub/../x.db")
+
+
+def test_a_request_to_cancel_waits_as_long_as_it_may():
+    waited = []
+    connection = SimpleNamespace(cancel_safe=lambda *, timeout: waited.append(timeout))
+    Dialect.POSTGRESQL.cancel(connection, 0.25)
+    assert waited == [0.25]

@@ -111,7 +111,8 @@ def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
     changed = False
     for key in metric.names:
         if pa.types.is_binary(columns[key].type):
-            columns[key], changed = as_names(columns[key])
+            columns[key], differs = as_names(columns[key])
+            changed |= differs
     groups = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     if not changed:
         return groups
