@@ -20,7 +20,7 @@ from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.received import Received
 from drainq.export.remote.routing import Router, owner
 from drainq.export.remote.server import _Closing
-from drainq.export.remote.wire import LARGEST, OVERHEAD, Ack, WireBatch, encode, encode_item
+from drainq.export.remote.wire import LARGEST, OVERHEAD, Ack, WireBatch, encode
 from drainq.testing import ManualClock
 from tests.patience import Call
 
@@ -139,8 +139,8 @@ def test_after_the_cancel_nothing_is_sent():
 
 def test_a_batch_is_full_at_its_items_and_at_its_bytes():
     sink = sink_to(a=(server := Server()), batch_items=2)
-    fits = b"x" * (LARGEST - OVERHEAD - len(encode_item(b"x" * (LARGEST - OVERHEAD - 10))) + LARGEST - OVERHEAD - 10)
-    assert len(encode_item(fits)) == LARGEST - OVERHEAD
+    fits = b"x" * (LARGEST - OVERHEAD - len(encode(b"x" * (LARGEST - OVERHEAD - 10))) + LARGEST - OVERHEAD - 10)
+    assert len(encode(fits)) == LARGEST - OVERHEAD
     assert [place for place, _ in sink.send([1, 2, 3, fits, fits + b"x", 4])] == [4]
     assert [count for *_, count in server.sent()] == [2, 1, 1, 1]
 
@@ -251,10 +251,10 @@ def test_a_batch_is_handled_once_until_it_is_settled_dropped_or_its_sender_is_fo
 def test_a_server_counts_what_it_handled_and_names_places_in_the_batch(gathered):
     gathered.errors.append(ValueError("odd"))
     with RemoteServer(address=LOCAL, handler=gathered, type=int) as server:
-        data = encode(WireBatch("s", 1, 1, [msgspec.Raw(encode_item(item)) for item in ("three", 1, 2)]))
+        data = encode(WireBatch("s", 1, 1, [msgspec.Raw(encode(item)) for item in ("three", 1, 2)]))
         ack = server._receive(data)
         assert [place for place, _ in ack.refused] == [0, 1, 2] and server._receive(data) == ack
-        server._receive(encode(WireBatch("s", 2, 1, [msgspec.Raw(encode_item("four"))])))
+        server._receive(encode(WireBatch("s", 2, 1, [msgspec.Raw(encode("four"))])))
         stats = server.stats()
         assert (stats.received, stats.refused, stats.failed, stats.repeated) == (4, 2, 2, 3) and gathered.entered == 1
 

@@ -139,6 +139,10 @@ class Dialect(ABC):
         """Run a statement for each row of values."""
         connection.executemany(statement, rows)
 
+    def plan(self, connection: Any, statement: str) -> None:
+        """Plan a statement without running it. A server waits a second at most for a lock on its table."""
+        connection.execute(f"EXPLAIN {statement}", ())
+
     @abstractmethod
     def cancel(self, connection: Any, seconds: float) -> None:
         """Ask the database to end the statement of another thread. Wait at most ``seconds`` for its answer."""

@@ -122,6 +122,11 @@ class PostgresDialect(Dialect):
         with connection.cursor() as cursor:
             cursor.executemany(statement, rows)
 
+    def plan(self, connection: Any, statement: str) -> None:
+        with connection.transaction():
+            connection.execute("SET LOCAL lock_timeout = '1s'")
+            super().plan(connection, statement)
+
     def cancel(self, connection: Any, seconds: float) -> None:
         with contextlib.suppress(self.errors):  # it may be silent, or have no way to be asked: see cut
             connection.cancel_safe(timeout=seconds)

@@ -153,13 +153,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
                 is locked.
         """
         nothing = f"VALUES ({', '.join(['NULL'] * len(self.columns))})"
-        plan = f"EXPLAIN {self.statement(database.dialect, nothing)}"
-        if not database.dialect.is_server:
-            database.execute(plan)
-            return
-        with database.transaction():
-            database.execute("SET LOCAL lock_timeout = '1s'")
-            database.execute(plan)
+        database.dialect.plan(database.connection, self.statement(database.dialect, nothing))
 
     def merged(self, rows: Iterable[Row]) -> list[Row]:
         """Return one row for each key, in the order of the keys. Without a key the rows are unchanged.

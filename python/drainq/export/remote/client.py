@@ -33,7 +33,7 @@ from drainq.export.grpc_channel import Connection, is_loopback, target
 from drainq.export.optional_packages import extra
 from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.routing import Router, Rule
-from drainq.export.remote.wire import LARGEST, OVERHEAD, WireBatch, encode_item
+from drainq.export.remote.wire import LARGEST, OVERHEAD, WireBatch, encode
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -172,7 +172,7 @@ class RemoteSink(Sink):
         places: list[int] = []
         for place, item in enumerate(items):
             try:
-                data = bytes(item.data) if type(item) is Kept else encode_item(item)
+                data = bytes(item.data) if type(item) is Kept else encode(item)
             except Exception as error:  # msgspec's own, or that of an __getattr__ on the way
                 refused.append((place, error))
                 continue
@@ -376,7 +376,7 @@ class Kept(msgspec.Struct, frozen=True):
 def _packed_item(item: Any, key: Callable[[Any], Any] | None) -> dict[str, Any]:
     if isinstance(item, Kept):
         return {"data": bytes(item.data), "key": item.key}
-    return {"data": encode_item(item), "key": None if key is None else msgspec.to_builtins(key(item))}
+    return {"data": encode(item), "key": None if key is None else msgspec.to_builtins(key(item))}
 
 
 def _key_of(key: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -42,7 +42,6 @@ class Ack(msgspec.Struct, frozen=True, array_like=True):
     refused: list[tuple[int | None, str]] = []
 
 
-encode_item = msgspec.msgpack.Encoder().encode
 encode = msgspec.msgpack.Encoder().encode
 decode_batch = msgspec.msgpack.Decoder(WireBatch).decode
 decode_ack = msgspec.msgpack.Decoder(Ack).decode
