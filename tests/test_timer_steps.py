@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -46,7 +48,7 @@ class Stepped(Timer):
         return self.called
 
     def next(self):
-        with self._earlier:
+        with self._lock:
             return self._next_alarm()
 
 
@@ -241,3 +243,40 @@ def test_a_turn_that_is_already_beginning_is_not_set_a_second_time():
     timer.set.clear()  # its thread has taken the alarm
     repeat.wake()
     assert timer.set == []
+
+
+def test_ctrl_c_in_any_python_code_of_its_locks_leaves_them_free(now):
+    """A signal handler raises where a Python function begins or has called another one, also in ``threading``."""
+
+    def interrupted_at(number):
+        seen = []
+
+        def trace(frame, event, _):
+            if frame.f_code.co_filename != threading.__file__:
+                return trace
+            if event in {"call", "return"}:
+                seen.append(frame.f_code.co_name)
+                if len(seen) == number:
+                    raise KeyboardInterrupt
+            return trace
+
+        timer = Stepped(now)
+        repeat = Repeat(print, timer=timer)
+        sys.settrace(trace)
+        try:
+            timer.after(5.0, print)
+            repeat.wake_after(1.0)
+            repeat.wake()
+            repeat.stop(0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        for lock in (timer._lock, repeat._lock):
+            with ThreadPoolExecutor(1) as other:
+                assert other.submit(lock.acquire, timeout=0).result(), seen[-1]
+        return len(seen)
+
+    number = 1
+    while interrupted_at(number) >= number:
+        number += 1

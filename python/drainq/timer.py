@@ -99,9 +99,11 @@ class Timer:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
-        lock = threading.RLock()  # a collection in here may run a finaliser that sets an alarm
-        self._earlier = threading.Condition(lock)  # the watch waits for it
-        self._wanted = threading.Condition(lock)  # the spare threads wait for it
+        # Reentrant: a collection in here may run a finaliser that sets an alarm. Taken itself, not by its conditions:
+        # their __enter__ and __exit__ are Python code, in which Ctrl-C would leave it locked.
+        self._lock = threading.RLock()
+        self._earlier = threading.Condition(self._lock)  # the watch waits for it
+        self._wanted = threading.Condition(self._lock)  # the spare threads wait for it
         self._heap: list[tuple[float, int, Alarm]] = []
         self._cancelled = 0
         self._threads = self._spare = 0
@@ -119,7 +121,7 @@ class Timer:
             raise ValueError(f"seconds must be a finite number, got {seconds!r}")
         alarm = Alarm(self, work)
         at = time.monotonic() + max(0.0, seconds)
-        with self._earlier:
+        with self._lock:
             self._tidy_up()
             heapq.heappush(self._heap, (at, next(self._numbers), alarm))
             call = self._call_the_watch() if self._heap[0][2] is alarm or not self._threads else None
@@ -148,19 +150,19 @@ class Timer:
 
     def _start_thread(self) -> None:
         if sys.is_finalizing():  # no thread would begin any more
-            with self._earlier:
+            with self._lock:
                 self._threads -= 1
             return
         try:
             start_thread(self._run, name="drainq-timer")
         except RuntimeError:  # no more threads, or the interpreter is ending
-            with self._earlier:
+            with self._lock:
                 self._threads -= 1
             _log.warning("a drainq timer could not start a thread; alarms wait for the ones that there are")
 
     def _run(self) -> None:
         while True:
-            with self._earlier:
+            with self._lock:
                 alarm = self._next_alarm()
                 if alarm is None:
                     self._threads -= 1
@@ -240,7 +242,8 @@ class Repeat:
         renew_in_child(self)
 
     def _renew(self) -> None:
-        self._ended = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()  # taken itself, as the timer's
+        self._ended = threading.Condition(self._lock)
         self._turning: int | None = None  # the thread that runs the turn
         self._woken = False
 
@@ -258,7 +261,7 @@ class Repeat:
 
         Nothing happens after :meth:`stop`.
         """
-        with self._ended:
+        with self._lock:
             if self._turning is not None:
                 self._woken = True
             else:
@@ -266,7 +269,7 @@ class Repeat:
 
     def wake_after(self, seconds: float) -> None:
         """Begin the repetition with a pause."""
-        with self._ended:
+        with self._lock:
             if self._turning is None:
                 self._turn_after(seconds)
 
@@ -276,7 +279,7 @@ class Repeat:
         Returns:
             True if none is running any more; False if the time ran out, or when called by the turn itself.
         """
-        with self._ended:
+        with self._lock:
             self._stopped = True
             if self._alarm is not None:
                 self._alarm.cancel()
@@ -291,7 +294,7 @@ class Repeat:
             self._alarm = self._timer.after(seconds, self._run_turn)
 
     def _run_turn(self) -> None:
-        with self._ended:
+        with self._lock:
             self._alarm = None
             if self._stopped:
                 return
@@ -300,7 +303,7 @@ class Repeat:
         try:
             pause = self._turn()
         finally:
-            with self._ended:
+            with self._lock:
                 self._turning = None
                 if pause is None:
                     self._stopped = True
