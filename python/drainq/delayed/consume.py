@@ -50,14 +50,14 @@ _LONGEST_OUTAGE_PAUSE = 1.0
 
 
 class Pause(NamedTuple):
-    """A wait for an offer: at most ``seconds``, or none if the number of wake-ups is no longer ``noted``."""
+    """A wait of at most ``seconds`` for an offer. It ends at once if an offer came after ``noted`` was read."""
 
     noted: int
     seconds: float
 
 
 Steps = Generator["Leased | Pause | int", "BaseException | None", None]
-"""What a consumer has to do: pass an envelope to the handler, and send what that raised; wait; or return a count."""
+"""The steps of a consumer: pass an envelope to the handler and send back its error, wait, or return a count."""
 
 
 def consume(session: Session, handler: Callable[[Any], object], *, stop: Any, **options: Any) -> int:

@@ -65,7 +65,7 @@ class Pace:
         return self._most if self._credit >= _ENOUGH else 1
 
     def handled(self, seconds: float) -> None:
-        """Note a call of the handler."""
+        """Record how long a call of the handler took."""
         if seconds <= self._quick_enough:
             self._credit = min(self._credit + 1, _MOST_CREDIT)
         else:

@@ -61,7 +61,7 @@ def to_delayed_queue(
 
     Returns:
         A callable ``(batch, error)`` that returns how many items it stored. If the database refuses, it raises, and
-        the batch queue logs the batch as lost to its error handler.
+        the batch queue logs the batch as lost in its error handler.
 
     Example:
         >>> with DelayedQueue.open("memory:", "retries") as retries:

@@ -51,7 +51,8 @@ class OfferMethods(Generic[T]):
             at: the due time: an aware datetime, or seconds since the epoch; ``None``: now.
             delay: seconds from now until it is due, or a timedelta; not together with ``at``.
             replace: whether a message of this key gets this payload and time, as :meth:`offer_or_update` does; if not,
-                it stays as it is, as with :meth:`offer_if_not_exists`. A repeated offer for now has a new time.
+                it stays as it is, as with :meth:`offer_if_not_exists`. An offer without ``at`` and
+                ``delay`` has a new time whenever it is repeated.
 
         Returns:
             CREATED, UPDATED or IGNORED.

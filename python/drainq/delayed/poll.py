@@ -183,7 +183,7 @@ class PollMethods(Generic[T]):
             stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
             max_attempts: deliveries after which a failing message becomes a dead letter; by default the queue's
                 ``max_attempts``, else one more than ``retry.max_retries``.
-            max_in_flight: the most messages of the queue in flight, over all consumers; exact if all of them pass it.
+            max_in_flight: the most messages of the queue in flight, over all consumers; exact if each consumer has it.
                 Or a mapping from key prefixes to such limits, as ``{"": 20, "mail/": 2}``, with ``""`` for the whole
                 queue: a message whose prefix is full waits, and later messages pass it. ``None`` for no limit. When a
                 limit is reached, a consumer in another process polls again after at most a poll period.

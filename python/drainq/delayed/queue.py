@@ -114,7 +114,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             source: the queue's name in envelopes; by default its name.
             notify: whether offers wake consumers in other processes at once. PostgreSQL only: with an SQLite file
                 consumers poll, and a queue in memory has one process.
-            max_connections: PostgreSQL: the most connections, without the one of schedules.
+            max_connections: PostgreSQL: the most connections; schedules use one more.
             prepare: PostgreSQL: whether to prepare statements on the server, which makes them twice as fast. ``None``:
                 yes, unless there is a pooler. ``True`` behind a pooler in transaction mode requires a pooler that
                 tracks prepared statements (pgbouncer from 1.21 on with ``max_prepared_statements``).

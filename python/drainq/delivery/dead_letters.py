@@ -7,8 +7,7 @@
 4. With ``key_of`` an older item never replaces a newer one of its key: once a newer item was sent, the older one is
    removed from its message. It counts as sent, because the newer item would have replaced it. If the sink can add older
    items without replacing newer ones, the older item moves to a message of its own. This holds within a process, and
-   for messages that existed when the process began. Two processes that write the same key at the same time have no
-   order.
+   for messages that existed when the process began. Writes of two processes to one key have no order.
 5. A message is removed after its items were sent. A crash in between sends them twice and loses none.
 """
 
@@ -115,8 +114,8 @@ class DeadLetters:
         return key
 
     def park_each(self, items: Sequence[Any], errors: Sequence[str]) -> list[bool]:
-        """Keep each item in a separate message. Return for each whether it was kept. Items that cannot be written are
-        not."""
+        """Keep each item in a separate message. Return for each whether it was kept. An item that cannot
+        be encoded is not kept."""
         due = self._clock.now() + RESEND_DELAY
         kept = [False] * len(items)
         offers: list[tuple[int, str, Any]] = []
@@ -285,7 +284,7 @@ class DeadLetters:
     def _replace_older(self, items: Sequence[Any], message: str, left: Sequence[Any]) -> None:
         """Remove the items of earlier messages that the sent items of a message replace.
 
-        The message keeps a key that an item ``left`` in it has, too.
+        The message keeps the keys of the items ``left`` in it.
         """
         if self._key_of is None:
             return

@@ -55,7 +55,7 @@ class Parcel:
     Attributes:
         items: the items that are not accounted for yet, in order.
         outcome: the place in which the books count them until then.
-        key: of the dead letter that :meth:`Delivery.keep` made of all of them.
+        key: the key of the dead letter that :meth:`Delivery.keep` made of these items.
         kept, unsent: the number of items in that letter, and how many of them are still unsent.
         error: the reason for which some items are lost while others are still to be sent.
     """
@@ -232,8 +232,8 @@ class Delivery:
             if outcome is not Outcome.SENT:
                 return
             parcel.unsent -= count
-        # The cut has made a letter of them. Once all its items were sent after all, the letter is removed. If that is
-        # too late, all of it counts as kept and is sent again.
+        # The cut made a dead letter of them. Once all of them were sent after all, it is removed. If it is resent
+        # already, they all count as kept.
         if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):
             self._books.move(parcel.kept, Outcome.DEAD_LETTERED, Outcome.SENT)
 

@@ -22,7 +22,7 @@ class ItemTypes:
 
     def __init__(self, queue: BatchQueue, weight: float) -> None:
         self._queue, self._weight = queue, weight
-        self._unrouted: dict[type, int] = {}  # type -> the items that had no handler before the worker
+        self._unrouted: dict[type, int] = {}  # type -> its unrouted items before this worker took it
 
     def __contains__(self, kind: type) -> bool:
         return kind in self._unrouted

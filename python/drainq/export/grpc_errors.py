@@ -4,7 +4,7 @@
 | --- | --- |
 | a code in ``PASSES`` | the same request may succeed later |
 | RESOURCE_EXHAUSTED | the same, if the server sends a time (``RetryInfo``); otherwise the request is refused |
-| UNAVAILABLE, with gRPC's words of a wrong certificate or protocol | every request fails, as below |
+| UNAVAILABLE, with gRPC's text for a wrong certificate or protocol | every request fails, as below |
 | a code in ``CANNOT_PASS`` | every request fails until a person changes something |
 | every other | this request is refused |
 

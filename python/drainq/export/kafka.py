@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("drainq")
 
 HEADER = "drainq-id"
-BATCH = 4096  # messages; larger batches leave the processor's caches, and librdkafka without work in between
+BATCH = 4096  # messages; larger batches do not fit the processor's caches, and librdkafka idles between them
 ANY_PARTITION, NOW = -1, 0  # constants of librdkafka
 POLL = 0.05  # seconds of a wait for reports, at most, before the next check for a cancellation
 LEAST_PATIENCE = 1.0  # seconds of delivery.timeout.ms, also for retry_for=0: a first try takes some time
@@ -93,7 +93,7 @@ class KafkaSink(Sink):
         self._turn = threading.Condition()
         self._sending = self._over = False
         self._no_login: Any = None  # the error of a broker that this producer can never use
-        self._is_cut_off = False  # no broker can be reached, and one of them never
+        self._is_cut_off = False  # no broker can be reached, and one of them never will be
         self._failed: list[tuple[int, Any]] = []  # of the batch that is being sent: place, error
         # The callback for the message at each place, made once: making one costs as much as a message.
         self._reports: list[functools.partial[None]] = []

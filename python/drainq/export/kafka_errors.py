@@ -64,9 +64,9 @@ def passes_never(error: Any) -> bool:
 
 
 def connects_never(error: Any) -> bool:
-    """Return whether a broker refuses the login, or has a certificate that ours does not vouch for.
+    """Return whether a broker refuses the login, or has a certificate that the configured authorities have not signed.
 
-    A connection that only ends says nothing: a proxy without a broker behind it ends connections too.
+    A connection that merely ends proves nothing: a proxy without a broker behind it ends connections too.
     """
     return name(error) == "_AUTHENTICATION" or (name(error) == "_SSL" and bool(_CERTIFICATE.search(error.str())))
 

@@ -175,7 +175,7 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
 
 
 def _number(name: str, value: Any) -> int | float:
-    """Convert a number of another class, such as NumPy's, to a plain one."""
+    """Convert a number of another class, such as NumPy's, to an int or a float."""
     if not isinstance(value, bool):
         try:
             if isinstance(value, float):

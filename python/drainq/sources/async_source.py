@@ -1,6 +1,6 @@
 """``async def`` sources: a request runs as a task of the program's event loop, while the thread of the refill waits.
 
-On the program's own loop, because that is where the source's connections belong. The thread waits as it does for a
+The loop is the program's own, because the source's connections belong to it. The thread waits as it does for a
 plain source, so one refill runs at a time and asks for the room that is left.
 
 Invariants:
@@ -92,7 +92,7 @@ class AskOnLoop(Generic[T]):
             self._task = None
 
     def cancel(self) -> None:
-        """Cancel the request that runs, and begin none any more."""
+        """Cancel the running request, and begin no other."""
         first, self._cancelled = not self._cancelled, True
         task = self._task
         if first and task is not None:
@@ -107,6 +107,6 @@ class AskOnLoop(Generic[T]):
 
 
 def ask_on_loop(source: Any, loop: AbstractEventLoop | None) -> AskOnLoop[Any] | None:
-    """Return what asks an ``async def`` source, or an object with such a ``get_next_batch``; None for other sources."""
+    """Return a callable that asks an ``async def`` source or ``get_next_batch``; None for other sources."""
     ask = getattr(source, "get_next_batch", source)
     return AskOnLoop(ask, loop) if is_async(ask) else None

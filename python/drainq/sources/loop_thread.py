@@ -1,7 +1,7 @@
 """Loop thread: runs turns of some work, and sleeps between them until it is woken or stopped.
 
-Why not the shared timer (``drainq.timer``): a turn may block for as long as the target's queue is full. On the timer it
-would occupy a thread that leases and schedules need.
+It does not use the shared timer (``drainq.timer``): a turn may block while the target's queue is full, and would occupy
+a thread that leases and schedules need.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Invariants:
     1. One refill at a time: ``_refill`` is set under the lock when one starts and cleared under it by ``_finish``, or
-       by ``close`` if it has not begun. ``_finish`` raises nothing and happens whatever the refill ran into.
+       by ``close`` if it has not begun. ``_finish`` raises nothing and runs however the refill ends.
     2. Only a refill puts items into the buffer, by the rules of ``intake``; once closed, a pull lets in what is held.
     3. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
     4. A consumer that found nothing sets ``hungry`` and then takes again; a refill reads ``hungry`` after it has put

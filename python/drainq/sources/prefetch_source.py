@@ -45,8 +45,8 @@ T = TypeVar("T")
 class PrefetchSource(Replenisher[T]):
     """Pulls from a slow source in the background, so that ``get_next_batch`` never waits for it.
 
-    In a forked child it starts empty and asks the source anew. An iterator and an async source are not asked anew: what
-    is left, and the event loop, are the parent's, and in the child the stream has ended.
+    In a forked child it starts empty and asks the source anew. For an iterator or an async source, the stream has ended
+    in the child, because the rest of the iterator and the event loop belong to the parent.
 
     Args:
         source: an object with ``get_next_batch(batch_size)``, a callable of that shape, or an iterator. An empty

@@ -26,7 +26,7 @@ class Feed:
     """A source that returns batches on request."""
 
     needs_items_afterwards = False
-    """Whether the items are looked at after the target has had its list."""
+    """Whether the source needs the items after the target, which may have changed its list."""
 
     def __init__(self, ask: Ask[Any]) -> None:
         self._ask = ask

@@ -38,7 +38,7 @@ class DatabaseError(DrainqError):
 _PASSES, _CANNOT, _DATA = Failure.PASSES, Failure.CANNOT_PASS, Failure.DATA
 
 SQLSTATES: dict[str, Failure] = {
-    "08": _PASSES,  # connection exceptions; poolers use 08P01 for all that they say themselves
+    "08": _PASSES,  # connection exceptions; poolers use 08P01 for all errors of their own
     "0A": _CANNOT,  # feature not supported
     "21": _DATA,  # cardinality violation
     "22": _DATA,  # data exceptions
@@ -184,7 +184,7 @@ def failure_of_postgres(error: Any) -> Failure | None:
     code = sqlstate_of(error)
     if code is not None:
         return SQLSTATES.get(code) or SQLSTATES.get(code[:2], _CANNOT)
-    if isinstance(error, psycopg.OperationalError):  # the connection went, or none could be had
+    if isinstance(error, psycopg.OperationalError):  # the connection was lost, or could not be opened
         return _CANNOT if _cannot_connect(error) else _PASSES
     if isinstance(error, psycopg.InterfaceError):
         return _PASSES  # the connection is closed

@@ -39,7 +39,7 @@ _MSGSPEC_NAMES = re.compile("Expected `|Object missing required field|JSON is ma
 
 _ABOUT_CALLABLES = "drainq.callables"  # the module whose errors are about functions and what their calls returned
 
-_GENERIC = 1  # SQLITE_ERROR: the code of a statement's own errors, and of what an SQL function says
+_GENERIC = 1  # SQLITE_ERROR: the code of a statement's own errors, and of errors that an SQL function reports
 
 
 def error_text(error: object, *, values: bool = False) -> str:

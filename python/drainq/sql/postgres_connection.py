@@ -47,7 +47,7 @@ class CuttableConnection(PostgresConnection):
             while True:
                 ready = yield wanted
                 if self._is_cut:
-                    self.pgconn.finish()  # what the server may still answer is an answer to nothing
+                    self.pgconn.finish()  # a late answer would have no reader
                     raise psycopg.OperationalError("the wait for the server was ended")
                 wanted = gen.send(ready)
         except StopIteration as end:

@@ -27,7 +27,7 @@ class SQLiteDialect(Dialect):
         "number": "NUMERIC",
         "bytes": "BLOB",
     }
-    begin = "BEGIN IMMEDIATE"  # the write lock is taken at once: a transaction cannot fail half-way for want of it
+    begin = "BEGIN IMMEDIATE"  # takes the write lock at once, so no transaction fails half-way because it cannot get it
     larger, smaller = "max", "min"
     rows_in_key = " WITHOUT ROWID"
 
@@ -87,7 +87,7 @@ class SQLiteDialect(Dialect):
 def _texts_of_dates() -> dict[type, Callable[[Any], str]]:
     """Return how dates are written, without the types for which the program has registered an adapter of its own.
 
-    The driver writes the same text, and warns from Python 3.12 on that it will not for ever.
+    The driver writes the same text, but from Python 3.12 on it warns that this is deprecated.
     """
     from sqlite3 import PrepareProtocol, adapters, dbapi2
 

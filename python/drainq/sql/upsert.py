@@ -204,7 +204,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         if not rows:
             return 0
         if database.dialect.merges_row_by_row:
-            batch = self._distinct(rows) if self.merge else rows  # one by one, so the last wins without that
+            batch = self._distinct(rows) if self.merge else rows  # written in order, so the last of a key wins
             database.execute_many(self.statement(database.dialect), batch)
             return len(batch)
         batch = self.merged(rows)

@@ -92,7 +92,7 @@ class MetricsAggregator(Holder[Item]):
         else:
             fresh = batch
         keyed = [(self._key(item), item) for item in fresh]
-        if keyed:  # an async function behind a lambda is async for every item
+        if keyed:  # a lambda that calls an async function returns a coroutine for each item; one check is enough
             check_answer("key", keyed[0][0])
         merged, merge = self._merged, self._merge
         before: dict[Hashable, Any] = {}

@@ -86,7 +86,7 @@ class TopN(Holder[Item]):
 
     def _hold(self, batch: list[Any]) -> int:
         scored = [(self._score(item), None if self._group is None else self._group(item)) for item in batch]
-        if scored:  # an async function behind a lambda is async for every item
+        if scored:  # a lambda that calls an async function returns a coroutine for each item; one check is enough
             check_answer("score", scored[0][0])
             check_answer("group", scored[0][1])
         ranked = [(score, group, item) for item, (score, group) in zip(batch, scored) if score == score]
@@ -107,7 +107,7 @@ class TopN(Holder[Item]):
         return len(ranked)
 
     def _is_full(self) -> bool:
-        return False  # it holds only ``n`` items a group, and a flush would end their comparison
+        return False  # it holds at most ``n`` items a group, and a flush would start the ranking afresh
 
     def _keep(self, group: Hashable, kept: _Kept) -> None:
         heap = self._heaps.setdefault(group, [])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("drainq")
 
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
-_LONGEST_RETRY = 60.0  # seconds until the check after one that failed, at most
+_LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
 
@@ -96,7 +96,7 @@ class CronHandle:
 
     def wake(self) -> None:
         """Start a check as soon as possible, on a thread of the timer."""
-        self.due_at = float("inf")  # until the check has said when the next one is due
+        self.due_at = float("inf")  # unknown until this check returns when the next one is due
         self._repeat.wake()
 
     def look(self) -> None:

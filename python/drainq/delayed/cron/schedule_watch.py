@@ -26,7 +26,7 @@ _log = logging.getLogger("drainq")
 TIMER = Timer(most=16)
 """Runs the checks of all schedules of this process: one thread while they are quick, one more for each that hangs.
 
-It is not the timer that extends leases, because a user's functions run here, and 16 that hang must not cost a lease.
+Leases have another timer: a user's functions run here, and 16 functions that hang must not cost a lease.
 """
 
 _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings: of the machine's clock, of another clock
@@ -90,7 +90,7 @@ class Watch:
         closing = self._all()
         deadline = None if timeout is None else time.monotonic() + timeout
         for schedule in closing:
-            schedule.close(0)  # so that none begins a check while this waits for another
+            schedule.close(0)  # so that no schedule begins a check while others are waited for
         ended = True
         for schedule in closing:
             ended &= schedule.close(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -124,8 +124,9 @@ class Jumps:
         self._last: tuple[float, float] | None = None
 
     def since_last(self, now: float) -> float | None:
-        """Return the seconds by which the clock has jumped since the last call; None if it has not. ``now`` is its
-        reading."""
+        """Return the seconds by which the clock has jumped since the last call; None if it has not.
+
+        ``now``: the time on the clock."""
         real = time.monotonic()
         last, self._last = self._last, (now, real)
         if last is None:

@@ -9,8 +9,8 @@ instance that checks it first makes the tick's message, and the others find the 
 2. Under one prefix there is one configuration: making the ticks of one hash deletes the future messages of other
    hashes. Messages that are due, in flight, or released stay.
 3. A check that fails (a generator that raises, a database that is away) is logged, and the schedule is checked again.
-4. Two configurations under one prefix at the same time delete each other's future messages. Both send a tick that is
-   due earlier, and the log warns of it.
+4. Two configurations under one prefix at the same time delete each other's future messages. A tick that becomes due
+   before that is sent by both. The log warns of it.
 
 Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, catching up, and cron expressions.
 """
@@ -44,7 +44,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 CatchUp = Literal["none", "last", "all"]
-"""The ticks to send of those that passed while no scheduler ran: none, the last one, or all."""
+"""How many of the ticks missed while no scheduler ran are sent: none, the last one, or all."""
 
 MOST_CAUGHT_UP = 1_000
 """The most ticks that ``catch_up="all"`` sends at once: the newest ones."""

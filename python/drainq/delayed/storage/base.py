@@ -71,14 +71,14 @@ class Storage(ABC):
     """Stores messages. Several threads may call the methods at once."""
 
     worth_prefetching: bool
-    """Whether a consumer should prefetch: statements cost a round trip, and none waits for another transaction of the
-    same program."""
+    """Whether a consumer should prefetch: if a statement costs a round trip and never waits for another transaction of
+    the same program."""
 
     is_shared: bool
     """Whether other processes can use this storage, too."""
 
     most_calls = 10
-    """The calls that may run at once."""
+    """The most calls that may run at once."""
 
     _sql: dict[str, str]
 

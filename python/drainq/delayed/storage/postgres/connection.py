@@ -88,8 +88,8 @@ class Opener:
         self.settings = {
             "statement_timeout": str(int((try_timeout or 0) * 1000)),
             "idle_in_transaction_session_timeout": str(_IDLE_IN_TRANSACTION),
-            # Every statement here has an index to go by. Planned once for all values it costs a third of the time, and
-            # without sequential scans the plan that was made while the table was small is right when it is large.
+            # Every statement here can use an index. A plan for all values costs a third of the time. Without
+            # sequential scans, a plan made for a small table also suits a large one.
             "plan_cache_mode": "force_generic_plan",
             "enable_seqscan": "off",
             "jit": "off",

@@ -38,7 +38,7 @@ _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 GRACE = 0.5
 """Seconds after a try's deadline in which the server may report that a statement took too long. Then the connection
 stays usable."""
-_MOST_PREPARED = 200  # statements that a connection keeps: each batch size is one
+_MOST_PREPARED = 200  # prepared statements that a connection keeps; each batch size has its own
 _CANCELLED_WITHIN = 5.0  # seconds that the server gets to end a statement that was interrupted
 
 

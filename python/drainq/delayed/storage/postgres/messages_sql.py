@@ -6,7 +6,7 @@ parameters. The statement that takes messages is in :mod:`drainq.delayed.storage
 """
 
 ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
-"""The deliveries of the present message, without those of one that the source's library replaced."""
+"""The deliveries of the present message. Those of a message that the source's library replaced do not count."""
 
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
@@ -49,7 +49,7 @@ _NEXT_ID = """pg_catalog.nextval((SELECT COALESCE(pg_catalog.pg_get_serial_seque
     JOIN pg_depend AS uses ON (uses.classid, uses.objid) = ('pg_attrdef'::regclass, def.oid)
     JOIN pg_class AS seq ON seq.oid = uses.refobjid AND seq.relkind = 'S'
     WHERE def.adrelid = pg_catalog.to_regclass({literal})))::regclass))"""
-"""The next id, from the column's own sequence, or else from that of its default. The sequence is found once."""
+"""The next id, from the sequence that the column owns, or else the one in its default. The sequence is found once."""
 
 _UNNEST = (
     """
@@ -75,8 +75,8 @@ RESERVE = "SELECT " + _NEXT_ID + " FROM pg_catalog.generate_series(1, %(n)s)"
 
 OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
 """Insert many messages with distinct keys unless they are there. Ids follow the input (so do ties in due time); rows
-are locked in key order, so that two batches do not deadlock. One row per message created. An id is given although the
-column may be GENERATED ALWAYS: hence OVERRIDING, which other columns ignore."""
+are locked in key order, so that two batches do not deadlock. Returns one row per created message. OVERRIDING permits
+ids for a column that is GENERATED ALWAYS."""
 
 OFFER_MANY = _UNMIXED + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 """Insert or update many messages with distinct keys. One row per message created (true) or updated (false)."""

@@ -41,7 +41,7 @@ class PostgresStatements(Storage):
         self._sql = statements_of((messages_sql, ticks_sql, schema_sql), self._fill)
         self._direct = {name: Statement(text) for name, text in self._sql.items()}
         self._takes: dict[tuple[bool, bool, int], Statement] = {}
-        self._by_priority: set[str] = set()  # kinds that turned out to be delivered by priority: for good
+        self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._marks: dict[str, ScanFloor] = {}
 
     def _fill(self, text: str, limit: int = 0) -> str:

@@ -37,7 +37,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         table: the table's name, in the first schema of the search path.
         poll_period: seconds; see :mod:`drainq.delayed.storage.postgres.scan_floor`.
         try_timeout: seconds for one statement, or for waiting for a connection; None for no limit.
-        max_connections: the most connections, without the one for schedules.
+        max_connections: the most connections; schedules use one more.
         prepare: whether statements are prepared; None: yes, unless there is a pooler before the server.
     """
 

@@ -50,7 +50,7 @@ acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid
 
 _BUT = """
         AND NOT ("lockUuid" IS NOT DISTINCT FROM %(held)s AND "id" = ANY(%(done)s::bigint[]))"""
-"""The condition on the lock comes first: it holds for nearly every row, and then the ids are not searched."""
+"""The lock is compared first, because it differs in nearly every row, whose id is then not searched for."""
 
 _ANSWER = """
 SELECT count.acked,
@@ -100,5 +100,5 @@ TAKE = {
 """Take messages; by priority or not, with an acknowledgement or not.
 
 The variant without priorities takes nothing, and reports that, if the queue has priorities. An acknowledgement is part
-of the same round trip and commit. It touches other rows, even if the lease of its own has ended.
+of the same round trip and commit. No row is both acknowledged and taken, even if its lease has ended.
 """

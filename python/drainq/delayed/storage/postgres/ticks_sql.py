@@ -12,8 +12,8 @@ WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C
     AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 FOR UPDATE
 """
-"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE has wildcards and
-uses no index. Due messages are not locked, because consumers would skip them."""
+"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE is not
+used: it has wildcards and no index. Due messages are not locked, because consumers would skip them."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""

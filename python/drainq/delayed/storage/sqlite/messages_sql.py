@@ -5,7 +5,7 @@ takes the write lock before the first read. :mod:`sqlite3` binds ``:name``. A li
 """
 
 _ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
-"""The deliveries of the present message, without those of one that the source's library replaced."""
+"""The deliveries of the present message. Those of a message that the source's library replaced do not count."""
 
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '

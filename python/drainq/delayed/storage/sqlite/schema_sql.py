@@ -131,6 +131,6 @@ MIGRATIONS = (
         ),
     ),
 )
-"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.
-``attemptsOf`` is the creation time whose deliveries ``attempts`` counts: the source's library
-replaces a message without counting anew."""
+"""The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is.
+``attemptsOf`` is the creation time of the message that ``attempts`` counts for: the source's library replaces a message
+and keeps the old number."""

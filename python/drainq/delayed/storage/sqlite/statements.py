@@ -67,7 +67,7 @@ class SQLiteStatements(Storage):
         names = TableNames(table)
         self._names = names
         self._sql = statements_of((messages_sql, ticks_sql, schema_sql), names.fill)
-        self._by_priority: set[str] = set()  # kinds that turned out to be delivered by priority: for good
+        self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._lock = threading.RLock()
         self._opened: sqlite3.Connection | None = None
         self._lock_timeout = self._busy_timeout  # what the connection is set to

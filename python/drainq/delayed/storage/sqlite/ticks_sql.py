@@ -7,8 +7,8 @@ SELECT "id", "pKey" FROM {table}
 WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
     AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 """
-"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE has wildcards and
-ignores case."""
+"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE is not
+used: it has wildcards and ignores case."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
