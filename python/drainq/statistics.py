@@ -133,7 +133,7 @@ class BatchQueueStats(Statistics):
         gil_waits: a histogram of the drain threads' waits for the GIL: a list of ``(seconds, count)``, each with the
             number of waits shorter than ``seconds`` and not shorter than the entry before.
 
-    Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is ours.
+    Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is drainq's.
     """
 
     accepted: int

@@ -39,7 +39,7 @@ impl Clock for SystemClock {
 /// The machine's monotonic clock as of its last tick (4 ms or less on Linux), for time stamps
 /// on a hot path: reading it costs 5 ns instead of 25.
 ///
-/// Elsewhere it is as exact, and as dear, as [`SystemClock`].
+/// On other systems it is as exact and as slow as [`SystemClock`].
 #[derive(Default)]
 pub struct CoarseClock {
     #[cfg(not(target_os = "linux"))]

@@ -161,8 +161,8 @@ pub fn check_name(what: &str, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Iterates over the parameter `items`. A str is refused, and so are bytes: as items of their own they are meant to be
-/// in a list, and their characters hardly ever are.
+/// Iterates over the parameter `items`. A str or bytes is refused: a caller who passes one hardly ever
+/// means its characters as items, and a text that is an item belongs in a list.
 pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     const WANTED: &str = "an iterable of items, such as a list";
     let is_text = value.is_instance_of::<PyString>()

@@ -1,8 +1,8 @@
 //! The bodies of `__reduce__`, which `pickle` and `copy` both call: they pickle values, and refuse other objects.
 //!
 //! 1. A value is sent as the call that makes it, so the receiver runs every check of a constructor.
-//! 2. A refusal says why, and what to send instead. The sentence lives in `drainq/pickling.py`, for Python code uses
-//!    it too.
+//! 2. A refusal says why, and what to send instead. The sentence is in `drainq/pickling.py`, because Python code
+//!    uses it too.
 
 use crate::gil::PythonFunction;
 use pyo3::PyClass;

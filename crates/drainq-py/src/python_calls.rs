@@ -18,7 +18,7 @@ pub static REPORT_DROPS: PythonFunction = PythonFunction::of("drainq._calls", "r
 pub static LATER: PythonFunction = PythonFunction::of("drainq._calls", "later");
 static CHECK_CALLABLE: PythonFunction = PythonFunction::of("drainq.callables", "check_callable");
 
-/// Looks up those that drain threads call.
+/// Looks up the functions that drain threads call.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
     [&LOG, &HANDLER_PARTS, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &START_THREAD, &REPORT_DROPS, &LATER]
         .into_iter()

@@ -22,7 +22,7 @@ pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 
     let started = python_calls::start_thread(py, name, &target);
     if started.is_err() {
         let never_run = body.lock().take();
-        drop(never_run); // what it holds may run Python code as it ends: not under the lock
+        drop(never_run); // outside the lock, because it may run Python code
     }
     started
 }

@@ -10,7 +10,7 @@ pub const MAX_THREADS: usize = 4_096;
 /// Partitions of one queue at most.
 pub const MAX_PARTITIONS: usize = 1 << 20;
 
-/// By how much a sum of weights may be off without being a partition more: the sum of ten times 1.1 is 11.000000000000002.
+/// The rounding error of a sum of weights that adds no partition: ten times 1.1 sums to 11.000000000000002.
 const ROUNDING: f64 = 1e-6;
 /// Items per partition.
 pub const BUFFER_SIZE: usize = 10_000;
@@ -38,7 +38,7 @@ pub enum BufferStrategy {
     IfPossible,
 }
 
-/// How many partitions.
+/// The rule for the number of partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PartitionPolicy {
     /// This many.

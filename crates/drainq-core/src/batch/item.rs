@@ -1,4 +1,4 @@
-//! The key and the weight of an item, and the numbers of types, partitions and threads.
+//! An item's key and weight, and the types of the numbers that identify types, partitions and threads.
 
 use super::config::MAX_WEIGHT;
 use crate::sync::planted;

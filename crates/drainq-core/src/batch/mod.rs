@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`config`] | settings, defaults, the rule for the number of partitions |
-//! | [`item`] | the key and the weight of an item; numbers of types, partitions and threads |
+//! | [`item`] | an item's key and weight; the numbers that identify types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
 //! | [`outcome_counters`] | the outcomes of items, and their counters |
 //! | `partition_loads` | the load of each partition; a new type goes to the least |

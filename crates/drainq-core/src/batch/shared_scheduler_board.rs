@@ -94,7 +94,7 @@ struct BoardState {
     last: QueueNumber,
     parked: Vec<Parked>,
     stopping: bool,
-    /// Numbers given to queues and to threads so far.
+    /// How many queues and how many threads got a number so far.
     numbered: (QueueNumber, usize),
 }
 

@@ -81,7 +81,7 @@ fn a_flush_returns_though_the_partition_changes_hands() {
     });
 }
 
-/// The thread of a balancer, which waits for its next look.
+/// A balancer's thread, which waits for the time of its next plan.
 #[test]
 fn a_close_ends_the_wait_for_the_next_look() {
     model(|| {
@@ -154,7 +154,7 @@ fn a_flush_ends_the_gathering() {
     });
 }
 
-/// What one thread is about to finish keeps the other from ending; both end.
+/// A thread does not end while another may finish a pass; then both end.
 #[test]
 fn at_a_close_every_thread_ends() {
     model(|| {
@@ -198,8 +198,8 @@ fn a_cut_counts_an_item_that_is_being_pushed() {
     met.exactly(&["refused", "abandoned"]);
 }
 
-/// A flush waits for a pass that hangs, the cut gives up on that pass, and it ends after all:
-/// the flush ends with the cut, and never takes the late end for a handler call that was over.
+/// A flush waits for a pass that hangs, the cut gives up on that pass, and the pass ends late:
+/// the flush ends with the cut, and does not count the late end as a finished handler call.
 #[test]
 fn a_flush_does_not_count_what_the_cut_gave_up() {
     model(|| {

@@ -121,7 +121,7 @@ pub const FOR_EVER: Duration = Duration::from_secs(3600);
 ///
 /// Loom finds out by itself which orders matter, but it remembers one access per atomic: a
 /// thread that loads before it stores hides the load of the other thread, and the order
-/// "store first" is never tried. A model whose threads step before such calls gets it back.
+/// "store first" is never tried. A model whose threads take this step before such calls has that order, too.
 /// The step is relaxed, so it puts no order between what the threads do elsewhere.
 #[derive(Default)]
 pub struct Race(AtomicUsize);

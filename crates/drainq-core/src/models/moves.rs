@@ -43,8 +43,8 @@ fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
     });
 }
 
-/// The same for producers that have a lock instead of a fence, the second item on the fast path that the first one
-/// opened: the new owner synchronises with the producers, which closes the fast path.
+/// The same for producers with a lock instead of a fence. The second item takes the fast path that the first one
+/// opened. The new owner synchronises with the producers, which closes the fast path.
 #[test]
 fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner() {
     model(|| {
@@ -94,8 +94,8 @@ unsafe fn produce_under_lock(queue: &Queue, item: Box<Parcel>) -> &'static str {
     "with a look"
 }
 
-/// An item is pushed on the fast path while the thread falls asleep: if before the thread has the lock, the thread's
-/// last check finds it; if after that, the fast path is closed and the push wakes the thread.
+/// An item is pushed on the fast path while the thread falls asleep: if the push comes before the thread has the
+/// lock, the thread's last check finds the item; otherwise the fast path is closed and the push wakes the thread.
 #[test]
 fn an_item_pushed_on_the_fast_path_is_never_slept_over() {
     let met = Met::default();

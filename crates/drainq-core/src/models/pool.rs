@@ -143,7 +143,7 @@ impl Meeting {
     }
 }
 
-/// A queue whose handlers hang, with work for both threads: one of them is for the other queue.
+/// A queue whose handlers hang has work for both threads: one thread still serves the other queue.
 #[test]
 fn a_queue_that_hangs_leaves_a_thread_to_the_other() {
     bounded_model(1, || {

@@ -41,8 +41,8 @@ impl Raced {
     }
 }
 
-/// The second producer claims two slots by the limit that the first one found, the second of them in
-/// a segment whose entry the consumer has just emptied.
+/// The second producer relies on the limit that the first one found, and claims two slots. The second slot is in a
+/// segment whose entry the consumer has just emptied.
 #[test]
 fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
     deep_model(|| {

@@ -4,7 +4,7 @@ use super::mapping::{MAX_SCALE, MIN_ACCURACY, Mapping, scale_for};
 use super::{DDSketch, SketchRefusal, bytes};
 use proptest::prelude::*;
 
-/// What rounding adds to the error, relative to the value ([`super::mapping`], invariant 3).
+/// The error that rounding adds, relative to the value ([`super::mapping`], invariant 3).
 const ROUNDING: f64 = 1e-15;
 
 fn sketch_of(values: &[f64], accuracy: f64, max_buckets: u64) -> DDSketch {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A queue takes any object with ``assign(throughput, owners, threads)``, or a callable of
 /// that shape, in its place: two lists by partition (items taken in since the last call;
 /// number of the owning thread) and the number of threads. It returns the new owners, or
-/// None to leave all as it is. This one pickles and copies.
+/// None to leave all as it is. A ``DrainBalancer`` can be pickled and copied.
 ///
 /// Example:
 ///     >>> from drainq import DrainBalancer
@@ -26,7 +26,7 @@ pub struct DrainBalancer(ThroughputWeighted);
 
 #[pymethods]
 impl DrainBalancer {
-    /// The partition with the most items goes to the thread with the fewest, and so on.
+    /// Give the partition with the most items to the thread with the fewest, and so on.
     ///
     /// Does nothing while the busiest thread has less than 1.15 times the load of the least
     /// busy one, or if no plan would make the busiest thread's load smaller.
@@ -35,7 +35,7 @@ impl DrainBalancer {
         Self(ThroughputWeighted)
     }
 
-    /// The new owner of each partition, or None.
+    /// Return the new owner of each partition, or None.
     fn assign(&self, throughput: Vec<u64>, owners: Vec<u16>, threads: usize) -> PyResult<Option<Vec<u16>>> {
         if throughput.len() != owners.len() || owners.iter().any(|owner| usize::from(*owner) >= threads) {
             return Err(errors::bad_value(format!(

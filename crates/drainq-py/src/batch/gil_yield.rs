@@ -43,7 +43,7 @@ pub const BUCKETS: usize = 24;
 pub struct GilYield {
     /// Drain threads that wait for the GIL.
     asking: AtomicUsize,
-    /// When a drain thread last got the GIL, or the first one asked for it after that: nanoseconds since
+    /// The time of the last change: a drain thread got the GIL, or asked for it as the first one. Nanoseconds since
     /// `origin`.
     since: AtomicU64,
     origin: Instant,

@@ -15,7 +15,7 @@ pub enum SelectorRule {
     By(Py<PyAny>),
 }
 
-/// Which partition an item goes to.
+/// Chooses the partition of an item.
 ///
 /// Made by ``type_hash`` (the default), ``round_robin`` or ``by``. A queue takes any callable
 /// ``(item, count) -> int`` in its place. Selectors pickle and copy: a copy of ``round_robin`` begins with partition 0,
@@ -33,19 +33,19 @@ pub struct PartitionSelector(pub SelectorRule);
 
 #[pymethods]
 impl PartitionSelector {
-    /// All items of a type go to one partition, which never changes.
+    /// Keep all items of a type in one partition for ever.
     #[staticmethod]
     fn type_hash() -> Self {
         Self(SelectorRule::TypeHash)
     }
 
-    /// One partition after the other. Items of a type may be handled out of order.
+    /// Take one partition after the other. Items of a type may be handled out of order.
     #[staticmethod]
     fn round_robin() -> Self {
         Self(SelectorRule::RoundRobin(AtomicUsize::default()))
     }
 
-    /// Items for which ``key(item)`` is equal go to one partition, as long as the number of
+    /// Keep items for which ``key(item)`` is equal in one partition, as long as the number of
     /// partitions stays the same.
     #[staticmethod]
     fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
@@ -53,7 +53,7 @@ impl PartitionSelector {
         Ok(Self(SelectorRule::By(key.unbind())))
     }
 
-    /// The partition for ``item``, from 0 to ``count - 1``.
+    /// Return the partition for ``item``, from 0 to ``count - 1``.
     pub fn __call__(&self, item: &Bound<'_, PyAny>, count: usize) -> PyResult<usize> {
         if count == 0 {
             return Err(errors::bad_value("count must be at least 1 partition, got 0"));

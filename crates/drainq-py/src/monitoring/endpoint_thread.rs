@@ -226,7 +226,7 @@ impl Connection {
                     }
                 }
                 Exchange::Answer(bytes, sent) if *sent == bytes.len() => {
-                    // Closed at once, a socket with unread bytes would take the answer back. If the client is gone, the
+                    // A close at once, with unread bytes, would discard the answer. If the client is gone, the
                     // next read says so.
                     let _ = self.stream.shutdown(Shutdown::Write);
                     self.deadline = now + LONGEST_GOODBYE;

@@ -11,15 +11,15 @@ use std::sync::{Arc, Weak};
 
 /// An HTTP endpoint with the counters of this process, which answers also while a handler holds the GIL.
 ///
-/// ``/metrics`` is Prometheus text, or OpenMetrics if the header ``Accept`` prefers it; ``/healthz`` says ``ok``: the
-/// process answers. A native thread answers, and reads the counters of batch queues, and of the multi-queues and set
+/// ``/metrics`` is Prometheus text, or OpenMetrics if the header ``Accept`` prefers it; ``/healthz`` answers ``ok`` if the
+/// process lives. A native thread answers, and reads the counters of batch queues, and of the multi-queues and set
 /// queues that :func:`drainq.monitoring.watch` was given, without the GIL. It listens until :meth:`close`, or to the
 /// end of the process; nothing has to hold the object. A forked child does not listen.
 ///
 /// Args:
 ///     port: 0 to 65535; 0 takes a free port, and the property ``port`` is its number.
-///     host: the address to listen at. Others than this machine's own can read the counters, and the names of queues,
-///         from anywhere: there is no password.
+///     host: the address to listen at. There is no password: if other machines reach the address, anyone there can
+///         read the counters and the names of queues.
 /// Raises:
 ///     OSError: the port is taken, or the address is not one of this machine's.
 ///     ValueError: ``port`` is none, or ``host`` is no address.
@@ -38,7 +38,7 @@ use std::sync::{Arc, Weak};
 ///     >>> 'drainq_batch_handled_total{queue="hits"} 3' in text
 ///     True
 ///
-/// Source: ``start_http_server`` of prometheus_client; the native thread is ours.
+/// Source: ``start_http_server`` of prometheus_client; the native thread is drainq's.
 #[pyclass(module = "drainq.monitoring", frozen, weakref)]
 pub struct MetricsServer {
     endpoint: Arc<Endpoint>,

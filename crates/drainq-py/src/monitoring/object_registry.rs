@@ -29,7 +29,7 @@ pub trait Observed: Send + Sync {
 /// Drops the last reference to an object on a new thread, which takes the GIL for it.
 pub fn end_elsewhere<T: Send + 'static>(last: Option<T>) {
     let Some(last) = last else { return };
-    // Neither a thread that cannot start nor an interpreter that is gone may end it without the GIL.
+    // If no thread starts, or the interpreter is gone, the object leaks: its end needs the GIL.
     let last = ManuallyDrop::new(last);
     let end = move || gil::held(move |_| drop(ManuallyDrop::into_inner(last)));
     let _ = thread::Builder::new().name("drainq-end".into()).spawn(end);

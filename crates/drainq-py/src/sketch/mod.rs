@@ -1,7 +1,7 @@
 //! `drainq.sketch.DDSketch`: the core's sketch as a Python object.
 //!
 //! # Invariants
-//! 1. The lock is taken with the GIL held and given back before that is given up, and no Python code runs under it.
+//! 1. The lock is taken with the GIL held and released before the GIL is, and no Python code runs under it.
 //! 2. Many values go into a sketch of their own first, without the lock, and are merged at the end. So a call that is
 //!    refused, or whose iterable raises, has added nothing, and other threads may use the sketch meanwhile.
 //! 3. A sketch is a value, like a list: the child of a fork has a copy.
@@ -25,9 +25,9 @@ use pyo3::types::{PyBytes, PyType};
 /// Args:
 ///     relative_accuracy: the largest relative error of a quantile, from 0.00001 to below 1; 0.01 unless given.
 ///     max_buckets: the most buckets for positive values, and for negative ones, from 1 to 1,048,576; ``None`` covers
-///         128 powers of two (8,192 buckets, at the default accuracy). Where the values span more, the smallest
-///         magnitudes share the lowest bucket, and their quantiles have no bound on the error; ``collapsed`` tells.
-///         Magnitudes within the span below the largest keep the guarantee.
+///         128 powers of two (8,192 buckets, at the default accuracy). If the values span more, the smallest
+///         magnitudes share the lowest bucket, ``collapsed`` is True, and the error of their quantiles has no bound.
+///         Magnitudes within that span of the largest keep the guarantee.
 /// Raises:
 ///     ValueError: an argument is out of its range.
 ///
@@ -124,7 +124,7 @@ impl DDSketch {
         refusal.map_err(core_errors::of_sketch)
     }
 
-    /// Add everything that another sketch has seen. The other one stays as it is.
+    /// Add all values of another sketch, which stays unchanged.
     ///
     /// Args:
     ///     other: a sketch of the same ``relative_accuracy`` and ``max_buckets``.
@@ -145,12 +145,12 @@ impl DDSketch {
         refusal.map_err(core_errors::of_sketch)
     }
 
-    /// The value of a rank: of ``floor(q * (count - 1))`` from 0 in ascending order, as NumPy's ``method="lower"``.
+    /// Return the value of rank ``floor(q * (count - 1))`` in ascending order, as NumPy's ``method="lower"`` does.
     ///
     /// Args:
     ///     q: from 0 (the smallest value) to 1 (the largest); those two are exact.
     /// Returns:
-    ///     A value that is off from the exact one by at most ``relative_accuracy`` times that; None without values.
+    ///     A value whose relative error is at most ``relative_accuracy``; None without values.
     /// Raises:
     ///     ValueError: ``q`` is not from 0 to 1.
     fn quantile(&self, #[pyo3(from_py_with = arguments::q)] q: f64) -> PyResult<Option<f64>> {
@@ -206,7 +206,7 @@ impl DDSketch {
         self.sketch.lock().scale()
     }
 
-    /// The counts as an exponential histogram, as OpenTelemetry's protocol has it.
+    /// Return the counts as an exponential histogram of OpenTelemetry's protocol.
     ///
     /// Args:
     ///     scale: the scale of the buckets, from -10 to the sketch's own; ``None`` is its own. A coarser
@@ -235,7 +235,7 @@ impl DDSketch {
         sketch.exponential(wanted).map(ExponentialHistogram::of).map_err(core_errors::of_sketch)
     }
 
-    /// The sketch as bytes, for ``from_bytes``; equal sketches may differ there in the last bits of their sum.
+    /// Return the sketch as bytes, for ``from_bytes``. Those of equal sketches may differ in the last bits of the sum.
     ///
     /// Example:
     ///     >>> from drainq.sketch import DDSketch
@@ -247,7 +247,7 @@ impl DDSketch {
         PyBytes::new(py, &bytes::encode(&self.copied()))
     }
 
-    /// The sketch of which these are the bytes.
+    /// Return the sketch that was converted to these bytes.
     ///
     /// Args:
     ///     data: the result of ``to_bytes``.

@@ -1,6 +1,6 @@
 //! The sources of a sketch's values: Arrow arrays, buffers of floats, and any iterable.
 //!
-//! Python makes a buffer of floats of an Arrow array (`drainq.columns.arrow_buffers`).
+//! `drainq.columns.arrow_buffers` converts an Arrow array to a buffer of floats.
 //! A buffer's bytes are copied in pieces with the GIL held, because its owner may write to it as soon as
 //! the GIL is released. The arithmetic, which takes longer, runs on the copy without the GIL.
 
@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 /// Values of a buffer that are copied at once.
 const PIECE: usize = 1 << 16;
 
-/// Returns the number that an object is; `name` is that of the argument.
+/// Converts an object to a number; `name` is the argument's name.
 pub fn number(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
     match object.extract::<f64>() {
         Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {

@@ -151,7 +151,7 @@ impl QueueAwaitable {
     }
 
     /// Ends the coroutine, and counts a call that was started and has no result. Calls no Python code, as a finaliser
-    /// must not: an alarm that is left rings for a future that has no task.
+    /// must not: an alarm that is left finds a future without a task.
     fn give_up(&mut self) {
         self.sleep = None;
         if let Some(call) = self.call.take()

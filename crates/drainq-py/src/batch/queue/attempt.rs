@@ -167,7 +167,7 @@ impl BatchQueue {
     ///     >>> asyncio.run(main())
     ///     [True, True, True, True, True]
     ///
-    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the coroutine is ours.
+    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the coroutine is drainq's.
     fn produce_async<'py>(slf: &Bound<'py, Self>, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let shared = slf.get().shared();
         coroutines::produce(slf.as_any(), item, None, shared.number(), shared.blocks())

@@ -150,7 +150,7 @@ impl BatchQueue {
     ///     MemoryError: as ``produce``.
     ///     ValueError: ``timeout`` is negative or not a number.
     ///
-    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is ours.
+    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is drainq's.
     #[pyo3(signature = (item, timeout=None))]
     fn offer(
         &self,
@@ -179,9 +179,9 @@ impl BatchQueue {
         self.shared().produce_many(items, self.shared().may_wait())
     }
 
-    /// The counters now: a :class:`BatchQueueStats`.
+    /// Return the counters: a :class:`BatchQueueStats`.
     ///
-    /// Takes about two nanoseconds for each queued item: ``per_type`` counts the items in the rings now, so
+    /// Takes about two nanoseconds for each queued item: ``per_type`` counts the items in the rings, so
     /// that producers need not count.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         stats::take(py, &self.shared)
@@ -195,7 +195,7 @@ impl BatchQueue {
         self.shared().rebalance(py)
     }
 
-    /// For each drain thread, the numbers of the partitions that it owns.
+    /// Return for each drain thread the numbers of its partitions.
     fn assignments(&self) -> Vec<Vec<u32>> {
         self.shared().queue().assignments()
     }
@@ -212,13 +212,13 @@ impl BatchQueue {
         self.shared.queue().is_running()
     }
 
-    /// Partitions there are now; may grow, never shrinks.
+    /// The number of partitions, which may grow and never shrinks.
     #[getter]
     fn partition_count(&self) -> usize {
         self.shared.queue().partition_count()
     }
 
-    /// Drain threads.
+    /// The number of drain threads.
     #[getter]
     fn thread_count(&self) -> usize {
         self.shared.queue().thread_count()

@@ -30,7 +30,7 @@ impl Joined for Py<MultiQueue> {
 
 #[pymethods]
 impl MultiQueue {
-    /// Say that an item that was taken has been dealt with, for :meth:`join`.
+    /// Mark a taken item as done, for :meth:`join`.
     ///
     /// An item may put others before it is done; :meth:`join` then waits for these too.
     ///
@@ -60,7 +60,7 @@ impl MultiQueue {
     ///     >>> queue.join()
     ///     True
     ///
-    /// Source: ``queue.Queue.join``; the timeout is ours.
+    /// Source: ``queue.Queue.join``; the timeout is drainq's.
     #[pyo3(signature = (timeout=None))]
     fn join(
         slf: Py<Self>,

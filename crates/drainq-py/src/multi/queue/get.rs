@@ -78,7 +78,7 @@ impl MultiQueue {
         Ok((label.key.clone_ref(py), item))
     }
 
-    /// The item that the next get would take; it stays.
+    /// Return the item that the next get would take, without taking it.
     ///
     /// Raises:
     ///     queue.Empty: there is none.

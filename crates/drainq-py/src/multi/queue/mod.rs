@@ -36,8 +36,8 @@ use std::sync::{Arc, Weak};
 /// removed, disabled, enabled and re-prioritised at any time. A get costs the same among 10,000
 /// idle sub-queues as among one. Threads and asyncio tasks may use one object together.
 ///
-/// ``key in queue``, ``queue[key]``, ``len(queue)`` and ``list(queue)`` speak of the sub-queues,
-/// as a dict of them would. ``for item in queue.stream()`` gets items until the shutdown.
+/// ``key in queue``, ``queue[key]``, ``len(queue)`` and ``list(queue)`` work as on a dict of the
+/// sub-queues. ``for item in queue.stream()`` gets items until the shutdown.
 ///
 /// Args:
 ///     selection: ``"priority"`` serves the first non-empty priority alone, its sub-queues
@@ -107,7 +107,7 @@ impl MultiQueue {
         Ok(Self { core, sub_queues: PyDict::new(py).unbind(), selection, event_loops: Arc::default() })
     }
 
-    /// The number of items that can be got now; those of disabled sub-queues do not count.
+    /// Return the number of items that can be got now; those of disabled sub-queues do not count.
     fn qsize(&self) -> usize {
         self.core.len()
     }
@@ -139,7 +139,7 @@ impl MultiQueue {
         self.core.is_shut_down()
     }
 
-    /// The counters of all sub-queues and of the whole, taken in one moment.
+    /// Return the counters of all sub-queues and of the whole, taken at one moment.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (keys, sub_queues): (Vec<_>, Vec<_>) = self.sub_queues.bind(py).iter().unzip();
         let cores = sub_queues.iter().map(|sub| Ok(sub.cast::<SubQueue>()?.get().core()));

@@ -28,8 +28,8 @@ impl MultiQueue {
     ///     enabled: False to start disabled, for the reason ``""``.
     ///     exist_ok: True to return the sub-queue that has this key already, unchanged.
     ///     unique: True to leave an item out while an equal one waits; or a function that makes the key by which
-    ///         items are compared. A taken item may come again, as in a :class:`SetQueue`, so that work that failed
-    ///         can be put back and a long run remembers no more keys than items wait.
+    ///         items are compared. A taken item is forgotten, so failed work can be put back, and there are never
+    ///         more keys in memory than waiting items.
     /// Returns:
     ///     The sub-queue.
     /// Raises:
@@ -117,7 +117,7 @@ impl MultiQueue {
         Ok(removed)
     }
 
-    /// The sub-queue of this key, or ``default``.
+    /// Return the sub-queue of this key, or ``default``.
     #[pyo3(signature = (key, default=None))]
     fn get_sub_queue<'py>(
         &self,
@@ -127,7 +127,7 @@ impl MultiQueue {
         Ok(self.sub_queues.bind(key.py()).get_item(key)?.or(default))
     }
 
-    /// The keys of the sub-queues, in the order they were added, as a new list.
+    /// Return the keys of the sub-queues, in the order they were added, as a new list.
     fn keys<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
         self.sub_queues.bind(py).keys()
     }

@@ -29,7 +29,7 @@ pub(super) use unique::{Unique, left, shown};
 ///
 /// Made by :meth:`MultiQueue.add_sub_queue`. ``for item in sub_queue`` and ``list(sub_queue)``
 /// read a snapshot, first item first; ``item in sub_queue`` compares as a list does. No lock
-/// is held meanwhile, so the ``__eq__`` of an item may do what it likes.
+/// is held meanwhile, so an item's ``__eq__`` may use the queue.
 ///
 /// After :meth:`MultiQueue.remove_sub_queue` puts raise ``SubQueueRemoved``; the leftovers can
 /// still be read, removed and cleared, and nothing done here touches the multi-queue any more.

@@ -88,7 +88,7 @@ impl SubQueue {
     ///     block: False to raise at once when there is no room.
     ///     timeout: seconds to wait for room; None waits for ever.
     /// Returns:
-    ///     True, or False if ``unique`` leaves the item out. A put that waits for room finds that out when there is room.
+    ///     True, or False if ``unique`` leaves the item out. A put that waits for room checks this once there is room.
     /// Raises:
     ///     queue.Full: there was no room (in time).
     ///     SubQueueRemoved: it was removed, before the call or during the wait.

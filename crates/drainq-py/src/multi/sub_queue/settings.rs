@@ -10,19 +10,19 @@ impl SubQueue {
     /// Serve the items again.
     ///
     /// Args:
-    ///     reason: takes this reason of :meth:`disable` away; None takes all away. The sub-queue
-    ///         is served again once no reason is left. A reason that is not there changes nothing.
+    ///     reason: the reason of :meth:`disable` to remove; None removes all. The sub-queue is served
+    ///         again once no reason is left. An unknown reason changes nothing.
     #[pyo3(signature = (reason=None))]
     fn enable(&self, #[pyo3(from_py_with = arguments::any_reason)] reason: Option<String>) {
         self.core.enable(reason.as_deref());
     }
 
-    /// Stop serving the items, for one more reason; they stay, keep their order and their turn.
+    /// Stop serving the items, for one more reason. They keep their order and their turn.
     ///
     /// A disabled sub-queue still accepts items up to its capacity.
     ///
     /// Args:
-    ///     reason: a name for :meth:`enable` to take away again; a second time changes nothing.
+    ///     reason: a name, which :meth:`enable` removes; the same name a second time changes nothing.
     ///
     /// Example:
     ///     >>> from drainq import MultiQueue
@@ -31,7 +31,7 @@ impl SubQueue {
     ///     >>> mail.enabled, mail.disabled_by
     ///     (False, ['no disk space'])
     ///
-    /// Source: ``SubQueue.enable(false)``; counted reasons are ours.
+    /// Source: ``SubQueue.enable(false)``; reasons are drainq's.
     #[pyo3(signature = (reason=String::new()), text_signature = "($self, reason='')")]
     fn disable(&self, #[pyo3(from_py_with = arguments::reason)] reason: String) {
         self.core.disable(reason);

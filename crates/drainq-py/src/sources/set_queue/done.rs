@@ -34,10 +34,10 @@ impl Joined for Py<SetQueue> {
 
 #[pymethods]
 impl SetQueue {
-    /// Say that an item that was taken has been dealt with, for :meth:`join`.
+    /// Mark a taken item as done, for :meth:`join`.
     ///
     /// An item may put others before it is done; :meth:`join` then waits for these too. With ``in_flight="ack"`` call
-    /// :meth:`done` instead, which says which items.
+    /// :meth:`done` instead, which names the items.
     ///
     /// Raises:
     ///     ValueError: called more often than items were taken.
@@ -57,7 +57,7 @@ impl SetQueue {
     /// Returns:
     ///     True if so, False if the time ran out.
     ///
-    /// Source: ``queue.Queue.join``; the timeout is ours.
+    /// Source: ``queue.Queue.join``; the timeout is drainq's.
     #[pyo3(signature = (timeout=None))]
     fn join(
         slf: Py<Self>,
@@ -76,10 +76,10 @@ impl SetQueue {
         join::join_async(slf, timeout)
     }
 
-    /// Say that items taken from the queue have been dealt with (``in_flight="ack"``).
+    /// Mark items taken from the queue as done (``in_flight="ack"``).
     ///
-    /// This is their ``task_done`` too. Their keys are forgotten: after ``ttl`` seconds if one was given, and not before
-    /// a poll that was under way ends (of :class:`PrefetchSource`).
+    /// This is their ``task_done`` too. Their keys are forgotten after ``ttl`` seconds, if there is a ``ttl``, and not
+    /// before a running poll of a :class:`PrefetchSource` has ended.
     ///
     /// Args:
     ///     items: an iterable of items.
@@ -102,7 +102,7 @@ impl SetQueue {
         Ok(were)
     }
 
-    /// Says that a poll of the source begins, for `PrefetchSource`; returns a token for `_end_poll`.
+    /// Begins a poll of a `PrefetchSource`; returns a token for `_end_poll`.
     ///
     /// The source may have read its items before an item in flight was done. So a done item stays known until the poll
     /// ends, and its stale copy is refused.

@@ -258,12 +258,12 @@ impl SetQueue {
         QueueAwaitable::within(SetGet::new(slf, SetGetOf::Many { most, least }), timeout)
     }
 
-    /// The items as :meth:`get` would take them, until the shutdown: ``for item in queue.stream()``.
+    /// Return an iterator that takes items as :meth:`get` does, until the shutdown: ``for item in queue.stream()``.
     fn stream(slf: Py<Self>) -> ItemStream {
         ItemStream(Box::new(slf))
     }
 
-    /// The items as :meth:`get_async` would take them, until the shutdown: ``async for item in queue.stream_async()``.
+    /// Return an iterator that takes items as :meth:`get_async` does: ``async for item in queue.stream_async()``.
     fn stream_async(slf: Py<Self>) -> AsyncItemStream {
         AsyncItemStream(Box::new(slf))
     }

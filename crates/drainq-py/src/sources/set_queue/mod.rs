@@ -46,8 +46,8 @@ use waiting::release;
 
 /// A FIFO queue that refuses an item that it already holds. Threads and asyncio tasks share it.
 ///
-/// A duplicate is refused and the waiting item keeps its place, so a source that is asked again
-/// and again can neither fill the queue with copies nor push an item back to the end of the line.
+/// A duplicate is refused and the waiting item keeps its place, so a source that is polled
+/// repeatedly neither fills the queue with copies nor moves an item back to its end.
 ///
 /// Args:
 ///     capacity: most items to hold; ``None`` is unbounded.
@@ -187,7 +187,7 @@ impl SetQueue {
         arguments::capacity_out(state.capacity).map(|_| state.room())
     }
 
-    /// The counters now: a :class:`SetQueueStats`.
+    /// Return the counters: a :class:`SetQueueStats`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let counters = {
             let state = self.state.lock();
