@@ -74,9 +74,13 @@ def test_a_consumer_that_waits_is_woken_by_an_offer_of_a_thread_and_by_stop_and_
     class Signal(LoopSignal):
         async def wait(self, seconds):
             waits.append((self._given, seconds > 60))
+            if len(waits) == 50:
+                all_wait.set()
             await super().wait(seconds)
 
     monkeypatch.setattr("drainq.delayed.consume.LoopSignal", Signal)
+
+    all_wait = asyncio.Event()
 
     async def main():
         stop, handled = asyncio.Event(), asyncio.Event()
@@ -85,8 +89,7 @@ def test_a_consumer_that_waits_is_woken_by_an_offer_of_a_thread_and_by_stop_and_
             handled.set()
 
         consumers = [asyncio.create_task(queue.consume_async(handle, stop=stop)) for _ in range(50)]
-        while len(queue._session.wakeup._listeners) < 50:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(all_wait.wait(), 60)
         await asyncio.to_thread(queue.offer_or_update, "a", 1, world.now)
         await asyncio.wait_for(handled.wait(), 60)
         assert len(set(threading.enumerate()) - before) < 45

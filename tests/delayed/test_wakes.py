@@ -64,6 +64,18 @@ def test_each_call_wakes_the_consumers_that_it_has_news_for(queue, act, times):
     assert wakes(queue, act) == times
 
 
+def test_a_wakeup_that_an_alarm_keeps_alive_is_not_that_of_a_later_storage():
+    def opened(number):
+        ways = (
+            lambda: DelayedQueue(MemoryStorage(), QueueSettings.of("mail")),
+            lambda: DelayedQueue.open("memory:", "mail"),
+        )
+        with ways[number % 2]() as queue:
+            return queue._session.wakeup  # as an alarm of the timer holds it
+
+    assert len(set(map(opened, range(100)))) == 100
+
+
 def test_a_message_that_is_given_back_for_another_delivery_wakes(clock):
     with DelayedQueue(MemoryStorage(), QueueSettings.of("mail", clock=clock)) as queue:
         queue.offer_batch([ScheduledMessage(f"{n}", n, START) for n in range(3)])

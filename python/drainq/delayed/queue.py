@@ -69,7 +69,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         settings.check_storage(storage)
         self.name = settings.name
         kind = partition_kind(settings.name, settings.codec.type_name)
-        wakeup = shared_wakeup((id(storage) if address is None else address, kind))
+        wakeup = shared_wakeup((storage if address is None else address, kind))  # no id(): a later storage may get it
         self._session = Session(storage, kind, settings, wakeup)
         self.cron: CronService[T] = CronService(self._session)
         """The schedules that put messages into this queue."""

@@ -26,7 +26,7 @@ def open_storage(
     prepare: bool | None = None,
     as_it_is: bool = False,
 ) -> tuple[Storage, Hashable]:
-    """Return the storage of ``url``, and an address that is equal for all names of one storage.
+    """Return the storage of ``url``, and an address that is equal for all names of one storage; None: only itself.
 
     This does not connect: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 
@@ -38,8 +38,7 @@ def open_storage(
     if url == "memory:":
         from drainq.delayed.storage.sqlite.storage import MemoryStorage  # SQLite is imported when it is asked for
 
-        memory = MemoryStorage()
-        return memory, id(memory)
+        return MemoryStorage(), None
     where = DatabaseUrl.parse(url)
     address = (where.dialect.name, where.dialect.address(where.target), table)
     if where.dialect.name == "postgresql":
