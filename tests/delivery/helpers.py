@@ -72,7 +72,7 @@ class Letters:
     def __init__(self):
         self.kept, self.withdrawn, self.refuses, self.in_between = {}, [], None, lambda: None
 
-    def park(self, items, error):
+    def park(self, items, error, doubt=None):
         if self.refuses is not None:
             raise self.refuses
         key = f"letter {len(self.kept) + len(self.withdrawn)}"

@@ -236,7 +236,7 @@ def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():
 
 def test_a_keeper_that_fails_for_one_batch_is_given_the_next():
     letters, at_the_end = Letters(), []
-    park, letters.park = letters.park, lambda items, error: park(items, error) if items == ["b"] else 1 / 0
+    park, letters.park = letters.park, lambda items, error, doubt: park(items, error) if items == ["b"] else 1 / 0
 
     def second_batch():
         bench.sink.do = end

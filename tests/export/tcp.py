@@ -14,6 +14,8 @@ class Proxy:
         silent: nothing is passed on any more, and connections stay open, as with a server that is frozen.
         silent_at: ``silent`` from the bytes on that hold this, on their way to the server.
         silent_to_new: connections that are made from now on are silent.
+        cut_before, cut_after: the connection is cut at the bytes that hold this, once: before they, or the answer to
+            them, are passed on.
 
     Args:
         address: ``host:port`` that connections lead to, or the path of a unix socket.
@@ -23,6 +25,9 @@ class Proxy:
     def __init__(self, address: str, *, drop_every: int | None = None) -> None:
         self.silent = self.silent_to_new = False
         self.silent_at: bytes | None = None
+        self.cut_before: bytes | None = None
+        self.cut_after: bytes | None = None
+        self._cuts: set[socket.socket] = set()  # the sides whose next bytes are not passed on
         self.fell_silent = threading.Event()
         self._ended = threading.Event()
         self._to, self._drop_every = address, drop_every
@@ -83,6 +88,14 @@ class Proxy:
                     break
                 if limit is None and self.silent_at is not None and self.silent_at in data:
                     self.silent = True
+                if source in self._cuts:
+                    break
+                if self.cut_before is not None and self.cut_before in data:
+                    self.cut_before = None
+                    break
+                if self.cut_after is not None and self.cut_after in data:
+                    self.cut_after = None
+                    self._cuts.add(target)
                 if self.silent:
                     self.fell_silent.set()
                     self._ended.wait()

@@ -97,7 +97,7 @@ def test_a_transaction_has_the_write_lock_at_its_start_and_raises_what_ended_it(
     with Database(url) as one, Database(url) as other:
         one.execute("CREATE TABLE t (a INTEGER)")
         other.execute("CREATE TABLE u (a INTEGER)")
-        other.dialect.limit_lock_wait(other.connection, 0)
+        other.dialect.limit_waits(other.connection, 0)
         with one.transaction(), pytest.raises(other.errors, match="locked"), other.transaction():
             raise AssertionError("it has no lock")
         with pytest.raises(KeyError), one.transaction():

@@ -231,7 +231,7 @@ def test_a_locked_table_holds_close_no_longer_than_its_deadline_and_all_is_kept(
 def test_a_flush_that_hangs_beyond_the_time_of_close_is_kept_until_it_is_answered(tmp_path, gives_up_early):
     entered, answer = threading.Event(), threading.Event()
 
-    def hang(rows, upsert=None):
+    def hang(*_):
         entered.set()
         assert answer.wait(60)
         return []
@@ -239,7 +239,7 @@ def test_a_flush_that_hangs_beyond_the_time_of_close_is_kept_until_it_is_answere
     make(url := f"sqlite:///{tmp_path}/hangs.db")
     with DelayedQueue.open("memory:", "hangs") as delayed:
         out = persister(url, delayed=delayed)
-        out._table_sink.send = hang
+        out._table_sink.send_within = hang
         out([(1, 1), (2, 1)])
         flushed = Call(out.flush)
         assert entered.wait(60) and out.close(4.0) and counts(out) == (0, 0, 2, 0, 0)

@@ -97,14 +97,14 @@ def test_what_is_no_number_of_rows_is_refused(url, most):
 def test_what_a_stop_leaves_after_close_is_lost_and_sent_no_more(url):
     entered, go, calls = threading.Event(), threading.Event(), []
 
-    def send(items, upsert=None):
+    def send(items, *_):
         calls.append(items)
         entered.set()
         assert go.wait(PATIENCE)
         raise DatabaseError("no right to write")
 
     pages = persister(url, flush_interval=None)
-    pages._table_sink.send = send
+    pages._table_sink.send_within = send
     pages([("a", 1, 1, 1)])
     flushed = Call(pages.flush)
     closed, pages._delivery.sink.close = [], lambda: closed.append(1)
@@ -120,8 +120,8 @@ def test_a_flush_waits_for_the_rows_of_the_delayed_queue_and_these_end_a_stop(ur
     clock, errors = ManualClock(), [DatabaseError("no right to write"), Unavailable("away")]
     with DelayedQueue.open("memory:", "letters", clock=clock) as delayed:
         pages = persister(url, flush_interval=None, delayed=delayed, retry_for=0)
-        send = pages._table_sink.send
-        pages._table_sink.send = lambda *of: (_ for _ in ()).throw(errors.pop()) if errors else send(*of)
+        send = pages._table_sink.send_within
+        pages._table_sink.send_within = lambda *of: (_ for _ in ()).throw(errors.pop()) if errors else send(*of)
         pages([("a", 1, 1, 1)])
         assert pages.flush() and pages.stats().dead_lettered == 1
         clock.advance(3600)
@@ -136,11 +136,11 @@ def test_an_older_row_from_the_delayed_queue_is_added_and_leaves_the_newer_last_
     columns = {"columns": ["id", "v", "note"], "key": ["id"], "merge": {"v": "sum"}}
     with DelayedQueue.open("memory:", "letters", clock=clock) as delayed:
         pages = MetricsPersister(url=url, table="t", flush_interval=None, delayed=delayed, retry_for=0, **columns)
-        send = pages._table_sink.send
-        pages._table_sink.send = lambda *of: (_ for _ in ()).throw(Unavailable("away"))
+        send = pages._table_sink.send_within
+        pages._table_sink.send_within = lambda *of: (_ for _ in ()).throw(Unavailable("away"))
         pages([(1, 1, "old"), (2, 1, "old")])
         assert pages.flush() and pages.stats().dead_lettered == 2
-        pages._table_sink.send = send
+        pages._table_sink.send_within = send
         pages([(1, 10, "new")])
         assert pages.flush()
         clock.advance(3600)
@@ -175,14 +175,14 @@ def test_what_a_failed_flush_leaves_is_older_than_what_comes_after_it(tmp_path):
     url = f"sqlite:///{tmp_path}/late.db"
     worker = MetricsPersister(url=url, table="late", columns=["page", "title"], key=["page"], merge={})
     worker([("a", "old"), ("b", "old"), ("c", "old")])
-    send = worker._table_sink.send
+    send = worker._table_sink.send_within
 
     def send_meanwhile(*of):
-        worker._table_sink.send = send
+        worker._table_sink.send_within = send
         worker([("a", "new")])
         return send(*of)
 
-    worker._table_sink.send = send_meanwhile
+    worker._table_sink.send_within = send_meanwhile
     assert worker.flush() is False  # the table is not there yet
     worker([("b", "new")])
     with Database(url) as database:

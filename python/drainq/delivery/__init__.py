@@ -5,6 +5,7 @@
 | ``accounting`` | counts each item in exactly one place |
 | ``sink_answer`` | sorts a sink's answer for a batch |
 | ``sink_contract`` | defines a sink, and the meaning of its errors |
+| ``parcel`` | a batch that is being sent |
 | ``delivery`` | sends a batch until each item is accounted for; gives up at the deadline |
 | ``outage`` | decides how long to wait for the end of an outage, with which pauses |
 | ``isolate_poison`` | halves a refused batch until each poison item stands alone |

@@ -43,7 +43,7 @@ class WorkerStats(Statistics):
         resent: sent from the delayed queue for another worker, which counts them as dead-lettered; in no sum.
         expired: of the refused, those that were too old.
         per_type: items accepted, by their class.
-        unknown: given-up items that may have arrived nevertheless; in no sum.
+        unknown: items that may have arrived when they were given up, or sent once more; in no sum.
     """
 
     sent: int

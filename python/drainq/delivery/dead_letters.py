@@ -8,7 +8,8 @@
    removed from its message. It counts as sent, because the newer item would have replaced it. If the sink can add older
    items without replacing newer ones, the older item moves to a message of its own. This holds within a process, and
    for messages that existed when the process began. Writes of two processes to one key have no order.
-5. A message is removed after its items were sent. A crash in between sends them twice and loses none.
+5. A message of items whose commit was not answered has what the sink needs to find out whether they are stored.
+6. A message is removed after its items were sent. A crash in between sends them twice and loses none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from drainq.delivery.dead_letter_offer import DelayedQueueLike, offer_all
 from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.payload import pack, unpack
 from drainq.delivery.sink_answer import Answer
-from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text, to_show
+from drainq.delivery.sink_contract import Attempt, Failure, Rest, Sink, error_text, to_show
 
 log = logging.getLogger("drainq")
 
@@ -100,15 +101,15 @@ class DeadLetters:
 
     # -- in ---------------------------------------------------------------------------------------
 
-    def park(self, items: Sequence[Any], error: str) -> str:
-        """Keep items in one message. Return its key.
+    def park(self, items: Sequence[Any], error: str, doubt: str | None = None) -> str:
+        """Keep items in one message. Return its key. ``doubt``: that of their :class:`Attempt`.
 
         Raises:
             TypeError: a value cannot be written.
             Exception: the delayed queue did not take it.
         """
         key = self._new_key()
-        payload = self._payload([self._packed(item) for item in items], error)
+        payload = {**self._payload([self._packed(item) for item in items], error), "doubt": doubt}
         self._delayed.offer_if_not_exists(key, payload, self._clock.now() + RESEND_DELAY)
         self._note_kept(items, [key] * len(items))
         return key
@@ -195,10 +196,7 @@ class DeadLetters:
         try:
             if payload.get("sink", self._label) != self._label:
                 raise LookupError(f"it belongs to {payload['sink']!r}: give each worker a delayed queue of its own")
-            if "items" in payload:
-                items = [self._unpack_item(unpack(packed)) for packed in payload["items"]]
-            else:
-                items = [tuple(row) for row in payload["rows"]]  # as the first version wrote them
+            items = [self._unpack_item(unpack(packed)) for packed in payload["items"]]
         except Exception as error:
             log.error("%s: message %r is not understood: %s", self._label, envelope.message_id, self._text(error))
             envelope.nack(RESEND_DELAY, error=error_text(error, values=True))
@@ -206,12 +204,13 @@ class DeadLetters:
         origin, key = payload.get("from"), envelope.message_id
         older = bool(payload.get("older"))
         via = (self._older_sink or sink) if older else sink
-        sent, nameless, left, why, goes_on = self._send_halving(items, via)
+        attempt = Attempt(RESEND_TIME, payload.get("doubt"))
+        sent, nameless, left, why, goes_on = self._send_halving(items, via, attempt)
         if left:
             tries = int(payload.get("tries", 0)) + 1
             packed = [self._packed(item) for item in left]
             due = self._clock.now() + RESEND_DELAY if goes_on else envelope.schedule_at
-            again = {**payload, **self._payload(packed, why, origin=origin, tries=tries)}
+            again = {**payload, **self._payload(packed, why, origin=origin, tries=tries), "doubt": attempt.doubt}
             self._delayed.offer_or_update(key, again, due)
         elif not envelope.ack():
             log.warning("%s: message %r was sent, and may be sent again", self._label, key)
@@ -226,8 +225,11 @@ class DeadLetters:
             self._books.note(resent=self._size(sent))
         return goes_on
 
-    def _send_halving(self, items: list[Any], sink: Sink) -> tuple[list[Any], list[Any], list[Any], str, bool]:
-        """Send items, and account for each part that the sink answers for.
+    def _send_halving(
+        self, items: list[Any], sink: Sink, attempt: Attempt
+    ) -> tuple[list[Any], list[Any], list[Any], str, bool]:
+        """Send items, and account for each part that the sink answers for. The attempt ends as that of the items that
+        are left.
 
         Returns:
             The items that were sent; those that were refused without being named; those that are left, with the reason;
@@ -249,7 +251,8 @@ class DeadLetters:
 
         while (part := parts.next()) is not None:
             try:
-                sort(Answer.of(part, sink.send(part)))
+                sort(Answer.of(part, sink.send_within(part, attempt)))
+                self._books.note(unknown=self._size(part) if attempt.is_unsure else 0)
             except Exception as error:
                 rest = getattr(error, "rest", None)
                 if isinstance(rest, Rest):
@@ -257,9 +260,14 @@ class DeadLetters:
                     part = list(rest)
                 why = error_text(error, values=True)
                 if sink.failure_of(error) is not Failure.DATA:
-                    return sent, nameless, left + part + parts.left(), why, False
+                    left += part + parts.left()
+                    if attempt.doubt is not None and (len(left) > len(part) or attempt.refused):
+                        self._books.note(unknown=self._size(part))  # it is of no use for the whole message
+                        attempt.doubt = None
+                    return sent, nameless, left, why, False
                 if not parts.halve(part):
                     left += part
+            attempt.doubt, attempt.is_unsure = None, False
         return sent, nameless, left, why, True
 
     # -- order of the items of a key --------------------------------------------------------------

@@ -28,8 +28,10 @@ from drainq.delivery.accounting import Books, Outcome
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.outage import Outage
+from drainq.delivery.parcel import Parcel
 from drainq.delivery.sink_answer import Answer
 from drainq.delivery.sink_contract import (
+    Attempt,
     DeliveryError,
     Failure,
     Refusals,
@@ -47,27 +49,6 @@ log = logging.getLogger("drainq")
 
 RETRY_FOR = 60.0  # seconds to wait out an outage
 SHOWN = 3  # refused items whose reasons are logged, of a batch
-
-
-class Parcel:
-    """A batch inside :meth:`Delivery.deliver`.
-
-    Attributes:
-        items: the items that are not accounted for yet, in order.
-        outcome: the place in which the books count them until then.
-        key: the key of the dead letter that :meth:`Delivery.keep` made of these items.
-        kept, unsent: the number of items in that letter, and how many of them are still unsent.
-        error: the reason for which some items are lost while others are still to be sent.
-    """
-
-    __slots__ = ("error", "items", "kept", "key", "outcome", "unsent")
-
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
-        self.outcome = Outcome.PENDING
-        self.key: str | None = None
-        self.kept = self.unsent = 0
-        self.error: DeliveryError | None = None
 
 
 class Delivery:
@@ -161,6 +142,7 @@ class Delivery:
                 if parts.halve(part):
                     continue
             except _Given as given:
+                self._note_doubt(parcel)
                 if self._keep_when_stopped and self.stopped is given.error and not self._given_up.is_set():
                     return parcel.items
                 self._give_up(parcel, given.error)
@@ -173,12 +155,14 @@ class Delivery:
     def _send(self, part: list[Any], parcel: Parcel) -> tuple[list[Any], Refusals]:
         """Send until the sink has answered. Return the items of its last answer, and the refusals among them."""
         tries = self._outage.tries()
+        attempt = parcel.attempt = Attempt()
         while True:
             if self._given_up.is_set():
                 raise _Given(DeliveryError("the time of close() ran out before they were sent"))
+            parcel.tried, attempt.seconds, began = len(part), self._outage.seconds(tries), self._clock.now()
             try:
-                with self._in_order():
-                    refusals = list(self.sink.send(part) or ())
+                with self._in_order(), self._outage.watched(began):
+                    refusals = list(self.sink.send_within(part, attempt) or ())
                     if self._dead_letters is not None:
                         self._dead_letters.were_sent(Answer.of(part, refusals).sent)
             except Exception as error:
@@ -192,13 +176,14 @@ class Delivery:
                 if failure is Failure.CANNOT_PASS:
                     self._stop(error)
                     raise _Given(error) from error
-                pause = self._outage.pause_after(error, tries, is_given_up=self._given_up.is_set())
+                pause = self._outage.pause_after(error, tries, began, is_given_up=self._given_up.is_set())
                 if pause is None or parcel.outcome is not Outcome.PENDING:
                     raise _Given(error) from error
                 self._books.note(retried=self._size(part))
                 (self._wait or self._given_up.wait)(pause)
             else:
                 self.works_again()
+                self._books.note(unknown=self._size(part) if attempt.is_unsure else 0)
                 return part, refusals
 
     def _in_order(self) -> Any:
@@ -310,13 +295,18 @@ class Delivery:
         if self._dead_letters is None:
             return False
         try:
-            self._dead_letters.park(items, why)
+            self._dead_letters.park(items, why, parcel.doubt)
         except Exception as error:
             self._log_failure("%s: the delayed queue did not take %d items", len(items), error)
             return False
         log.warning("%s: %d items are kept in the delayed queue: %s", self._name, len(items), why)
         self._account(parcel, items, Outcome.DEAD_LETTERED, left)
         return True
+
+    def _note_doubt(self, parcel: Parcel) -> None:
+        """Count the items that are given up and may have arrived."""
+        if parcel.attempt.doubt is not None and parcel.outcome is Outcome.PENDING:
+            self._books.note(unknown=self._size(parcel.items[: parcel.tried]))
 
     # -- words ------------------------------------------------------------------------------------
 
@@ -347,6 +337,7 @@ class Delivery:
             parcels = [parcel for parcel in self._in_hand.values() if parcel.outcome is Outcome.PENDING]
             for parcel in parcels:
                 self._books.move(self._size(parcel.items), Outcome.PENDING, Outcome.LOST)
+                self._note_doubt(parcel)
                 parcel.outcome = Outcome.LOST
         return parcels
 
@@ -371,9 +362,9 @@ class Delivery:
             with self._lock:
                 if parcel.outcome is not Outcome.LOST or id(parcel) not in self._in_hand:
                     continue
-                items = list(parcel.items)
+                items, doubt = list(parcel.items), parcel.doubt
             try:
-                key = self._dead_letters.park(items, "the time of close() ran out while they were sent")
+                key = self._dead_letters.park(items, "the time of close() ran out while they were sent", doubt)
             except Exception as error:
                 self._log_failure("%s: the delayed queue did not take %d items", len(items), error)
                 continue

@@ -1,24 +1,32 @@
-"""Outage: the time in which a sink fails. Decides the pause until the next try, and when to give up.
+"""Outage: the time in which a sink fails or is silent. Decides the pause until the next try, and when to give up.
 
-1. An outage begins with the first failure that may pass and ends when the sink takes items. A failure long after the
-   last is a new outage.
-2. A batch is tried until the outage has lasted ``retry_for`` seconds, and at least twice.
-3. A failure that cannot pass is remembered until something is sent: :attr:`Outage.stopped`.
+1. An outage begins with the first try that fails for a reason that may pass, or that is not answered, and ends when the
+   sink takes items. A try long after the last failure begins a new outage.
+2. A batch is tried until the outage has lasted ``retry_for`` seconds, and at least twice, unless the first try took all
+   the time of a batch. :meth:`Outage.seconds` says how long a try may take.
+3. The log says when the wait begins, and then once a minute that it goes on.
+4. A failure that cannot pass is remembered until something is sent: :attr:`Outage.stopped`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
+from collections.abc import Iterator
 
 from drainq.backoff import Backoff, Tries
 from drainq.clock import Clock
 from drainq.delivery.sink_contract import error_text
+from drainq.timer import SHARED, Alarm
 
 log = logging.getLogger("drainq")
 
 LEAST_TRIES = 2  # tries of a batch in any outage, because the first may only find a broken connection
+LEAST_TIME, TIME = 1.0, 10.0  # seconds of a try, and of a batch, however long the outage has lasted
+SILENT = 5.0  # seconds without an answer after which the log says so
+SAY_AGAIN = 60.0  # seconds between two log lines of an outage
 
 
 class Outage:
@@ -35,9 +43,10 @@ class Outage:
     def __init__(self, name: str, retry_for: float, backoff: Backoff, clock: Clock, log_values: bool) -> None:
         self._name, self._retry_for, self._backoff, self._clock = name, retry_for, backoff, clock
         self._log_values = log_values
+        self._time_of_batch = min(max(retry_for, LEAST_TIME), TIME) if retry_for else TIME
         self._lock = threading.Lock()
         self._down_since: float | None = None
-        self._failed_at = 0.0
+        self._failed_at = self._said_at = 0.0
         self._stopped: Exception | None = None
 
     @property
@@ -49,33 +58,51 @@ class Outage:
         """Return the tries of a new batch."""
         return Tries(self._backoff, clock=self._clock)
 
-    def pause_after(self, error: Exception, tries: Tries, *, is_given_up: bool) -> float | None:
+    def seconds(self, tries: Tries) -> float | None:
+        """Return how long the next try may take: what is left of ``retry_for``, or of the time of a batch. None: as
+        long as it takes."""
+        now = self._clock.now()
+        with self._lock:
+            since = now if self._down_since is None or self._is_new(now) else self._down_since
+        seconds = max(self._retry_for - (now - since), self._time_of_batch - tries.spent(), LEAST_TIME)
+        return seconds if seconds < math.inf else None
+
+    def pause_after(self, error: Exception, tries: Tries, began: float, *, is_given_up: bool) -> float | None:
         """Note a failed try. Return the seconds until the next, or None to give up.
 
         Args:
             error: the failure, which may pass.
             tries: the batch's tries.
+            began: the time at which the try began.
             is_given_up: whether the time of ``close`` is over.
         """
-        now = self._clock.now()
         pause = tries.failed(error) or 0.0
-        with self._lock:
-            if self._down_since is None or now - self._failed_at > max(self._retry_for, self._backoff.maximum):
-                self._down_since = now  # what failed long ago was another outage
-                begins = True
-            else:
-                begins = False
-            self._failed_at = now
-            left = self._retry_for - (now - self._down_since)
-        if begins:
-            how_long = f" for {self._retry_for:g} s" if self._retry_for < math.inf else ""
-            text = error_text(error, values=self._log_values)
-            log.warning("%s: the other side fails; trying again%s: %s", self._name, how_long, text)
+        left = self._note(began, "fails; trying again", f": {error_text(error, values=self._log_values)}")
         if is_given_up or self._retry_for <= 0:
             return None
-        if pause <= left:
-            return pause
-        return max(0.0, left) if left > 0 else (self._backoff.initial if tries.failures < LEAST_TRIES else None)
+        if left > 0:
+            return min(pause, left)
+        has_time = tries.failures < LEAST_TRIES and tries.spent() < self._time_of_batch
+        return self._backoff.initial if has_time else None
+
+    @contextlib.contextmanager
+    def watched(self, began: float) -> Iterator[None]:
+        """Log that the other side is silent, if the block lasts."""
+        alarm: Alarm
+        is_over = False
+
+        def say() -> None:
+            nonlocal alarm
+            if not is_over:
+                self._note(began, "does not answer; waiting", "")
+                alarm = SHARED.after(SAY_AGAIN, say)
+
+        alarm = SHARED.after(SILENT, say)
+        try:
+            yield
+        finally:
+            is_over = True
+            alarm.cancel()
 
     def end(self) -> None:
         """End the outage and the stop, because the sink has taken items."""
@@ -92,3 +119,25 @@ class Outage:
         with self._lock:
             known, self._stopped = self._stopped, error
         return known is None
+
+    def _is_new(self, began: float) -> bool:
+        """Return whether a failure of a try that began then is a new outage: what failed long ago was another."""
+        return self._down_since is None or began - self._failed_at > max(self._retry_for, self._backoff.maximum)
+
+    def _note(self, began: float, what: str, why: str) -> float:
+        """Note that the sink fails, and log it if that was not done for a minute. Return what is left of
+        ``retry_for``."""
+        now = self._clock.now()
+        with self._lock:
+            is_new = self._is_new(began)
+            since = self._down_since = began if is_new or self._down_since is None else self._down_since
+            self._failed_at = now
+            is_to_say = is_new or now - self._said_at >= SAY_AGAIN
+            if is_to_say:
+                self._said_at = now
+        left = self._retry_for - (now - since)
+        if is_to_say:
+            so_far = "" if is_new else f", since {now - since:.0f} s"
+            how_long = f" for {round(max(0.0, left), 1):g} s" if left < math.inf else ""
+            log.warning("%s: the other side %s%s%s%s", self._name, what, how_long, so_far, why)
+        return left

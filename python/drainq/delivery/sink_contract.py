@@ -31,6 +31,7 @@ else:
     Sent = TypeVar("Sent", contravariant=True)
 
 __all__ = [
+    "Attempt",
     "DeliveryError",
     "DeliveryStopped",
     "Failure",
@@ -61,6 +62,23 @@ class Rest(list[Any]):
     def __init__(self, items: Iterable[Any], places: Sequence[int]) -> None:
         super().__init__(items)
         self.places = places
+
+
+class Attempt:
+    """The tries of a list of items: what the delivery tells the sink of the next, and what the sink knows of the last.
+
+    Attributes:
+        seconds: how long the next try may take. None: as long as it takes.
+        doubt: what the sink needs to find out whether the last try arrived. None: it is known.
+        refused: what the sink returns if that try arrived.
+        is_unsure: whether the items may have arrived twice.
+    """
+
+    __slots__ = ("doubt", "is_unsure", "refused", "seconds")
+
+    def __init__(self, seconds: float | None = None, doubt: str | None = None) -> None:
+        self.seconds, self.doubt, self.is_unsure = seconds, doubt, False
+        self.refused: list[tuple[int | None, object]] = []
 
 
 class DeliveryError(DrainqError):
@@ -147,6 +165,10 @@ class Sink(abc.ABC, Generic[Sent]):
         Raises:
             Exception: nothing was sent, or the sink does not know; :meth:`failure_of` classifies the error.
         """
+
+    def send_within(self, items: list[Sent], attempt: Attempt) -> Refusals | None:
+        """Send the items as :meth:`send` does, in the time of the attempt. By default :meth:`send` ends by itself."""
+        return self.send(items)
 
     def described(self, item: Any) -> str:
         """Return the name of a refused item for log lines, which shows no values."""

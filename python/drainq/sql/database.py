@@ -52,6 +52,18 @@ class Database:
         The transaction takes SQLite's write lock at its start, so that it cannot fail to get the lock later.
         """
         self.connection.execute(self.dialect.begin)
+        with self._transaction():
+            yield
+
+    @contextlib.contextmanager
+    def marked_transaction(self) -> Iterator[str | None]:
+        """Do what :meth:`transaction` does. Yield the mark of :meth:`drainq.sql.dialect.Dialect.begin_marked`."""
+        mark = self.dialect.begin_marked(self.connection)
+        with self._transaction():
+            yield mark
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
         try:
             yield
             self.connection.execute("COMMIT")

@@ -143,6 +143,23 @@ class Dialect(ABC):
         """Plan a statement without running it. A server waits a second at most for a lock on its table."""
         connection.execute(f"EXPLAIN {statement}", ())
 
+    def begin_marked(self, connection: Any) -> str | None:
+        """Begin a transaction that writes, whose statements end by the time of :meth:`limit_waits`.
+
+        Returns:
+            Its mark, by which :meth:`was_committed` knows it if COMMIT is not answered. None: COMMIT always is.
+        """
+        connection.execute(self.begin)
+        return None
+
+    def was_committed(self, connection: Any, mark: str) -> bool | None:
+        """Return whether a transaction of another connection was committed. None if that cannot be known.
+
+        Raises:
+            Exception: the driver's error, which passes, if it has not ended yet.
+        """
+        return None
+
     @abstractmethod
     def cancel(self, connection: Any, seconds: float) -> None:
         """Ask the database to end the statement of another thread. Wait at most ``seconds`` for its answer."""
@@ -150,8 +167,9 @@ class Dialect(ABC):
     def cut(self, connection: Any) -> None:  # noqa: B027 - a database in this process always hears a request to cancel
         """End the wait of another thread on the connection, without the database's help."""
 
-    def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:  # noqa: B027 - most databases need nothing
-        """Limit the time for which statements wait for another connection's lock, if the driver waits by itself."""
+    @abstractmethod
+    def limit_waits(self, connection: Any, seconds: float | None) -> None:
+        """Let waits for the database, and for locks, end after some seconds from now. None: there is no limit."""
 
     def lock_table(self, connection: Any, table: str) -> None:  # noqa: B027 - most databases need nothing
         """Keep other writers off the table until the transaction ends, if the database needs a statement for that."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import quote as percent_encoded
@@ -13,6 +15,14 @@ from drainq.sql.dialect import Dialect, Failure, UrlParts, register
 from drainq.sql.driver_errors import connection_is_gone, failure_of_postgres
 from drainq.sql.quoting import literal, quote
 from drainq.sql.url import SECRET, DatabaseUrl, decoded, without_password
+
+GRACE = 1.0  # seconds by which the server ends a statement before the connection is given up
+IDLE = 30.0  # seconds after which the server ends a transaction whose program has gone
+
+_HISTORY = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)"
+"""The timeline: a replica that takes over begins another, in which a transaction's number may be used again."""
+
+_SETTINGS = ("statement_timeout", "idle_in_transaction_session_timeout")
 
 
 def read_postgres_url(rest: str) -> UrlParts:
@@ -126,6 +136,53 @@ class PostgresDialect(Dialect):
         with connection.transaction():
             connection.execute("SET LOCAL lock_timeout = '1s'")
             super().plan(connection, statement)
+
+    def limit_waits(self, connection: Any, seconds: float | None) -> None:
+        connection.until = math.inf if seconds is None else time.monotonic() + seconds + GRACE
+
+    def begin_marked(self, connection: Any) -> str | None:
+        """Begin a transaction that the server ends in time, too. Shorter limits of the session stay.
+
+        A database that only speaks like PostgreSQL gets no limits, and its mark tells nothing.
+        """
+        if connection.limits is None:
+            connection.limits = self._limits(connection)
+        if not connection.limits:
+            connection.execute(self.begin)
+            return ""
+        wanted = (max(0.01, connection.until - GRACE - time.monotonic()), IDLE)
+        limits = [min(each) for each in zip(wanted, connection.limits)]
+        settings = "".join(
+            f"SET LOCAL {name} = {math.ceil(limit * 1000)}; "
+            for name, limit in zip(_SETTINGS, limits)
+            if limit < math.inf
+        )
+        cursor = connection.execute(
+            f"{self.begin}; {settings}SELECT {_HISTORY} || ':' || pg_catalog.txid_current()", prepare=False
+        )
+        while cursor.nextset():
+            pass
+        mark: str = cursor.fetchone()[0]
+        return mark
+
+    def _limits(self, connection: Any) -> tuple[float, ...]:
+        """Return the limits of the session in seconds. Empty if the database lacks what :meth:`begin_marked` needs."""
+        seconds = ", ".join(
+            f"extract(epoch FROM pg_catalog.current_setting('{name}')::interval)::float8" for name in _SETTINGS
+        )
+        try:
+            *limits, _ = connection.execute(f"SELECT {seconds}, pg_catalog.txid_status(NULL) || {_HISTORY}").fetchone()
+        except self.errors:
+            return ()
+        return tuple(limit or math.inf for limit in limits)
+
+    def was_committed(self, connection: Any, mark: str) -> bool | None:
+        history, _, number = mark.partition(":")
+        asked = f"SELECT CASE WHEN {_HISTORY} = %s THEN pg_catalog.txid_status(%s) END"
+        status = connection.execute(asked, (history, int(number))).fetchone()[0] if number else None
+        if status == "in progress":
+            raise postgres_driver().OperationalError("the server has not ended the transaction that it did not answer")
+        return None if status is None else status == "committed"
 
     def cancel(self, connection: Any, seconds: float) -> None:
         with contextlib.suppress(self.errors):  # it may be silent, or have no way to be asked: see cut

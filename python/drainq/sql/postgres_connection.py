@@ -7,6 +7,8 @@ would stop until the server answers. So drainq never makes such a request.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -29,8 +31,15 @@ class PostgresConnection(psycopg.Connection[Any]):
 
 
 class CuttableConnection(PostgresConnection):
-    """A connection whose waits another thread can end, whatever the server does."""
+    """A connection whose waits have an end, whatever the server does: a time, or when another thread says so.
 
+    Attributes:
+        until: the monotonic time at which waits end.
+        limits: for :meth:`drainq.sql.postgres.PostgresDialect.begin_within`.
+    """
+
+    until = math.inf
+    limits: tuple[float, float] | None = None
     _is_cut = False
 
     def cut(self) -> None:
@@ -38,7 +47,7 @@ class CuttableConnection(PostgresConnection):
         self._is_cut = True
 
     def wait(self, gen: Any, *arguments: Any, **more: Any) -> Any:
-        """Wait for the server, until the connection is cut."""
+        """Wait for the server, until the connection is cut or the time is over."""
         return super().wait(self._unless_cut(gen), *arguments, **more)
 
     def _unless_cut(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -46,9 +55,11 @@ class CuttableConnection(PostgresConnection):
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if self._is_cut:
+                is_late = not ready and time.monotonic() >= self.until
+                if self._is_cut or is_late:
                     self.pgconn.finish()  # a late answer would have no reader
-                    raise psycopg.OperationalError("the wait for the server was ended")
+                    why = "the server did not answer in time" if is_late else "the wait for the server was ended"
+                    raise psycopg.OperationalError(f"{why}; the connection was closed")
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import chain
@@ -11,6 +12,8 @@ from typing import Any, ClassVar
 from drainq.sql.connect import connect_sqlite
 from drainq.sql.dialect import Dialect, Failure, UrlParts, register
 from drainq.sql.driver_errors import failure_of_sqlite
+
+LOCK_WAIT = 0.5  # seconds that the driver waits for a lock by itself
 
 
 class SQLiteDialect(Dialect):
@@ -76,8 +79,10 @@ class SQLiteDialect(Dialect):
     def cancel(self, connection: Any, seconds: float) -> None:
         connection.interrupt()
 
-    def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:
-        connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+    def limit_waits(self, connection: Any, seconds: float | None) -> None:
+        """Let the driver wait for a lock for a short time: a caller that tries again can be stopped in between."""
+        wait = LOCK_WAIT if seconds is None else min(seconds, LOCK_WAIT)
+        connection.execute(f"PRAGMA busy_timeout = {math.ceil(wait * 1000)}")
 
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

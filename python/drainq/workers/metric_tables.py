@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from drainq.delivery.sink_contract import Attempt
 from drainq.sql import Database, DatabaseUrl, Dialect, Upsert
 from drainq.workers.merged import quantiles
 from drainq.workers.metric import PERIODS, Metric
@@ -77,13 +78,15 @@ class MetricsSink(TableSink):
                         database.execute(table.create(database.dialect))
             self._check(database, [table.upsert for table in self.tables.values()])
 
-    def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
+    def _send(
+        self, database: Database, items: list[Any], attempt: Attempt, upsert: Upsert | None
+    ) -> list[tuple[int | None, object]]:
         """Write entries in one transaction."""
         rows: dict[str, list[Any]] = {}
         for _, of_entry in items:
             for table, row in of_entry:
                 rows.setdefault(table, []).append(row)
-        with self._connection() as database, database.transaction():
+        with self._transaction(database, attempt, []):
             for name in sorted(rows):
                 self.tables[name].upsert.write(database, rows[name])
         return []

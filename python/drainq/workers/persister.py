@@ -17,7 +17,7 @@ from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.options import options_of
-from drainq.delivery.sink_contract import Sink
+from drainq.delivery.sink_contract import Attempt, Sink
 from drainq.errors import UnfitItem
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl, Merge, Upsert
@@ -38,8 +38,8 @@ _ITEMS = ""  # a column after the table's: the number of items that a row stands
 class MetricsPersister(Buffered[Row]):
     """Merge rows by key and write them at each flush, in one transaction.
 
-    If a connection breaks during COMMIT, the rows may be stored or not. They are written again, so sums may count them
-    twice.
+    If a connection breaks during COMMIT, the database is asked whether the rows are stored before they are written
+    again. So sums stay exact, unless a replica has taken over meanwhile: then ``stats().unknown`` counts the items.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
@@ -192,8 +192,11 @@ class _Counted(Sink):
         self.failure_of, self.described = table.failure_of, table.described  # type: ignore[method-assign]
         self.cancel, self.close, self.forget = table.cancel, table.close, table.forget  # type: ignore[method-assign]
 
-    def send(self, items: list[Any]) -> list[tuple[int, object]]:
-        return self._table.send([row[:-1] for row in items], self._upsert)
+    def send(self, items: list[Any]) -> list[tuple[int | None, object]]:
+        return self.send_within(items, Attempt())
+
+    def send_within(self, items: list[Any], attempt: Attempt) -> list[tuple[int | None, object]]:
+        return self._table.send_within([row[:-1] for row in items], attempt, self._upsert)
 
 
 def _items(rows: list[Any]) -> int:

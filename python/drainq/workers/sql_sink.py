@@ -3,7 +3,9 @@
 1. A batch is written without the rows that the database refuses, which are returned. A transaction that fails writes
    nothing.
 2. Each call uses a connection that no other call uses. A connection that failed is closed.
-3. Opening plans a statement without running it, which reports a missing table, column, right or unique index.
+3. Nothing is written twice if the answer to COMMIT is lost: the next try asks the database whether the transaction was
+   committed. PostgreSQL knows, unless a replica has taken over since.
+4. Opening plans a statement without running it, which reports a missing table, column, right or unique index.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from drainq.backoff import Backoff
-from drainq.delivery.sink_contract import Failure, Sink, Unavailable
+from drainq.delivery.sink_contract import Attempt, Failure, Sink, Unavailable
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
 from drainq.sql.driver_errors import LOCKED, failure_of, key_is_not_unique, sqlstate_of, table_is_missing
@@ -25,7 +27,6 @@ from drainq.sql.row_by_row import write_each
 from drainq.threads import start_thread
 
 CANCELLED_WITHIN = 0.1  # seconds that the database gets to end statements that are cancelled
-LOCK_TIMEOUT = 500  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
 
 
 class TableSink(Sink):
@@ -80,38 +81,64 @@ class TableSink(Sink):
                     why = f"no unique index has exactly the columns {list(upsert.key)!r}; make one: {upsert.index()}"
                 raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {why}") from error
 
-    def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
+    def send(self, items: list[Any]) -> list[tuple[int | None, object]]:
+        """Write rows. Return the refused rows."""
+        return self.send_within(items, Attempt())
+
+    def send_within(
+        self, items: list[Any], attempt: Attempt, upsert: Upsert | None = None
+    ) -> list[tuple[int | None, object]]:
         """Write rows by ``upsert``; None is the sink's own. Return the refused rows."""
-        refused: list[tuple[int, object]] = []
+        with self._connection(attempt.seconds) as database:
+            if attempt.doubt is not None:
+                was_committed = database.dialect.was_committed(database.connection, attempt.doubt)
+                attempt.is_unsure |= was_committed is None
+                attempt.doubt = None
+                if was_committed:
+                    return attempt.refused
+            return self._send(database, items, attempt, upsert)
+
+    def _send(
+        self, database: Database, items: list[Any], attempt: Attempt, upsert: Upsert | None
+    ) -> list[tuple[int | None, object]]:
+        upsert = upsert or self.upsert
+        refused: list[tuple[int | None, object]] = []
         rows, width = items, len(self.upsert.columns)
         if not {tuple, list}.issuperset(map(type, items)) or set(map(len, items)) != {width}:
             refused = [(place, why) for place, item in enumerate(items) if (why := no_row(item, self.upsert))]
             unfit = {place for place, _ in refused}
             rows = [item for place, item in enumerate(items) if place not in unfit]
             places = [place for place in range(len(items)) if place not in unfit]
-        if rows:
-            with self._connection() as database:
-                found = self._write(database, rows, upsert or self.upsert)
-            refused += found if rows is items else [(places[place], why) for place, why in found]
-        return refused
-
-    def _write(self, database: Database, rows: list[Any], upsert: Upsert) -> list[tuple[int, object]]:
+        if not rows:
+            return refused
         try:
-            with database.transaction():
+            with self._transaction(database, attempt, refused):
                 upsert.write(database, rows)
-            return []
+            return refused
         except Exception as error:
             if self.failure_of(error) is not Failure.DATA or len(rows) == 1:
                 raise
-        with database.transaction():
-            return write_each(database, upsert, rows)
+        with self._transaction(database, attempt, refused):
+            found = write_each(database, upsert, rows)
+            refused += found if rows is items else [(places[place], why) for place, why in found]
+        return refused
+
+    @contextlib.contextmanager
+    def _transaction(
+        self, database: Database, attempt: Attempt, refused: list[tuple[int | None, object]]
+    ) -> Iterator[None]:
+        """Commit what the block writes. Until COMMIT is answered, the attempt is in doubt."""
+        with database.marked_transaction() as mark:
+            yield
+            attempt.doubt, attempt.refused = mark, refused
+        attempt.doubt = None
 
     def failure_of(self, error: Exception) -> Failure:
         """Classify an error by SQLSTATE or SQLite's code. A value that the driver cannot bind is the row's error."""
         if isinstance(error, DatabaseError):
             cause = error.__cause__
             return (failure_of(cause) if cause is not None else None) or Failure.CANNOT_PASS
-        return failure_of(error) or Failure.DATA
+        return getattr(error, "failure", None) or failure_of(error) or Failure.DATA
 
     def described(self, item: Any) -> str:
         """Return the item's type, and the columns of its values."""
@@ -145,36 +172,39 @@ class TableSink(Sink):
         self._begin()
 
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[Database]:
-        """Yield a connection for the block. One that failed is closed."""
-        database = self._take()
+    def _connection(self, seconds: float | None = None) -> Iterator[Database]:
+        """Yield a connection for the block, whose waits end after some seconds. One that failed is closed."""
+        until = None if seconds is None else time.monotonic() + seconds
+        database = self._take(seconds)
         try:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            database.dialect.limit_waits(database.connection, left)
             yield database
         except BaseException:
             self._put_away(database)
             raise
         self._give_back(database)
 
-    def _take(self) -> Database:
+    def _take(self, seconds: float | None) -> Database:
         with self._lock:
             if self._idle and not self._is_cancelled:
                 database = self._idle.pop()
                 self._busy.append(database)
                 return database
-        return self._open()
+        return self._open(seconds)
 
-    def _open(self) -> Database:
-        """Connect on another thread, so that :meth:`cancel` can end the wait, though not the attempt."""
+    def _open(self, seconds: float | None) -> Database:
+        """Connect on another thread, so that the wait ends in time or by :meth:`cancel`, though the attempt goes on."""
         opening: Future[Database] = Future()
         try:
             start_thread(self._try_to_open, name="drainq-connect", args=(opening,))
         except RuntimeError:  # the interpreter is ending and starts no thread any more
             self._try_to_open(opening)
         with self._lock:
-            self._lock.wait_for(lambda: opening.done() or self._is_cancelled)
+            self._lock.wait_for(lambda: opening.done() or self._is_cancelled, seconds)
             if not opening.done():
                 opening.cancel()
-                raise Unavailable(f"the time of close() ran out while {self.url} was opened")
+                raise Unavailable(f"the time ran out while {self.url} was opened")
             database = opening.result()
             self._busy.append(database)
             return database
@@ -183,7 +213,6 @@ class TableSink(Sink):
         database, error = None, None
         try:
             database = Database(self.url)
-            database.dialect.limit_lock_wait(database.connection, LOCK_TIMEOUT)
         except BaseException as failure:
             error = failure
         with self._lock:

@@ -1,0 +1,36 @@
+"""Parcel: a batch from the moment in which a delivery gets it until each of its items is accounted for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drainq.delivery.accounting import Outcome
+from drainq.delivery.sink_contract import Attempt, DeliveryError
+
+
+class Parcel:
+    """A batch inside :meth:`Delivery.deliver`.
+
+    Attributes:
+        items: the items that are not accounted for yet, in order.
+        outcome: the place in which the books count them until then.
+        key: the key of the dead letter that :meth:`Delivery.keep` made of these items.
+        kept, unsent: the number of items in that letter, and how many of them are still unsent.
+        attempt: the tries of the first ``tried`` of the items, in one list.
+        error: the reason for which some items are lost while others are still to be sent.
+    """
+
+    __slots__ = ("attempt", "error", "items", "kept", "key", "outcome", "tried", "unsent")
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self.outcome = Outcome.PENDING
+        self.key: str | None = None
+        self.kept = self.unsent = 0
+        self.error: DeliveryError | None = None
+        self.attempt, self.tried = Attempt(), 0
+
+    @property
+    def doubt(self) -> str | None:
+        """What tells whether all items arrived in a try that was not answered; None: nothing does."""
+        return self.attempt.doubt if self.tried == len(self.items) and not self.attempt.refused else None
