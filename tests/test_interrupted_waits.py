@@ -42,7 +42,7 @@ def until_blocked(count):
 
 def interrupted(call, act, another=None):
     '''Makes the call; once it is blocked, ``another`` blocks in a thread. Then Ctrl-C comes, and ``act`` is called.'''
-    answers, returned = [], []
+    answers, returned, accepted = [], [], []
     other = threading.Thread(target=lambda: answers.append(another()), daemon=True)
 
     def disturb():
@@ -61,14 +61,13 @@ def interrupted(call, act, another=None):
         disturber.start()
         returned.append(call())
     except KeyboardInterrupt as error:
-        answers.append(getattr(error, "accepted", None))
+        accepted.append(getattr(error, "accepted", None))
     assert returned == [], f"interrupted after the call had returned {returned}"
     disturber.join()
     if another is not None:
         other.join(30)
-        del answers[0]
     assert blocked() == 0
-    return answers[0]
+    return (accepted if another is None else answers)[0]
 """
 
 GETS = {
