@@ -56,6 +56,8 @@ class AtOnce(ThreadPoolExecutor):
 class Case:
     """A coroutine, what ends its wait, and its books."""
 
+    waits_for_threads = False
+
     def __init__(self, call=None):
         self.call = call
 
@@ -268,7 +270,9 @@ class Produce(Case):
 
 
 class Waiting(Produce):
-    """A coroutine that waits for a batch queue in a thread of the event loop."""
+    """A coroutine that waits for the threads of a batch queue."""
+
+    waits_for_threads = True
 
     def __init__(self, call):
         super().__init__(call)
@@ -317,8 +321,8 @@ CASES = {
     "put_async of a set queue": lambda: Put(SetQueue),
     "produce_async": lambda: Produce(lambda queue: queue.produce_async("late")),
     "offer_async": lambda: Produce(lambda queue: queue.offer_async("late", 60)),
-    "flush_async": lambda: Waiting(lambda queue: queue.flush_async(30)),
-    "shutdown_async": lambda: Waiting(lambda queue: queue.shutdown_async(30)),
+    "flush_async": lambda: Waiting(lambda queue: queue.flush_async()),
+    "shutdown_async": lambda: Waiting(lambda queue: queue.shutdown_async()),
     "async with": lambda: Waiting(inside),
 }
 
@@ -358,6 +362,9 @@ def _fault(make, acts_at, cancelled_at, first):
             if task.done():
                 break
             loop.step()
+        if case.waits_for_threads and not task.done():
+            task.add_done_callback(lambda _: loop.stop())
+            loop.run_forever()
         if accepted == [True] and not task.cancelled():
             return f"the cancel was accepted, and the task goes on: {task}"
         answer = task.result() if task.done() and not task.cancelled() else None

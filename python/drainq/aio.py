@@ -27,6 +27,7 @@ from typing import Any
 
 from drainq.callables import is_async
 from drainq.errors import WouldDeadlock
+from drainq.threads import run_aside
 
 _SLICE = 0.1  # seconds after which a drain thread looks whether the handlers' event loop was closed
 
@@ -62,15 +63,21 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
         raise
 
 
-async def in_thread(queue: Any, number: int, name: str, timeout: float | None) -> bool:
-    """Run a call of the queue that waits, on a thread of asyncio's executor."""
+async def end(queue: Any, number: int, name: str, timeout: float | None) -> Any:
+    """Wait as a method of the queue does, ``flush`` or one that shuts down.
+
+    After the last handler call the method itself runs on a thread. It joins the drain threads, and in a queue of a
+    shared scheduler it calls ``on_close``.
+    """
     if number in HANDLING.get():
         raise WouldDeadlock(
             f"{name}_async of queue {queue.name!r} was awaited in one of its own handlers, which it would wait for; "
             "await it in another task"
         )
-    done: bool = await asyncio.to_thread(getattr(queue, name), timeout)
-    return done
+    if name == "flush":
+        return await queue._when_flushed(timeout)
+    is_over = await queue._when_ended(timeout)
+    return await run_aside(getattr(queue, name), timeout if is_over else 0.0)
 
 
 async def entered(queue: Any) -> Any:

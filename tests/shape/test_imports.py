@@ -27,7 +27,7 @@ MAY_KNOW = {
     "backoff": {"arguments", "clock"},
     "__main__": {"cli"},
     "_calls": {"aio", "callables", "logger", "timer"},
-    "aio": {"callables", "errors"},
+    "aio": {"callables", "errors", "threads"},
     "batch_config": {"_calls", "_native", "aio", "callables", "size_policies"},
     "size_policies": {"_native"},
     "cli": {"_native", "errors", "sql"},

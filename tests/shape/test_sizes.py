@@ -24,13 +24,13 @@ MOST_LINES = 420
 CORE, BINDING, PACKAGE = "crates/drainq-core/src", "crates/drainq-py/src", "python/drainq"
 
 CEILINGS = {
-    "core: batch queue": (3_960, [CORE]),
+    "core: batch queue": (3_978, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
     "set queue": (1_384, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_105, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (886, [BINDING]),
-    "binding: batch queue": (3_183, [f"{BINDING}/batch"]),
+    "binding: batch queue": (3_303, [f"{BINDING}/batch"]),
     "batch queue's settings": (320, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_270, [f"{BINDING}/multi"]),
     "binding: waiting": (587, [f"{BINDING}/waiting"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_066, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_070, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -254,7 +254,9 @@ class Worker(Producer[Item]):
         """
         timeout = seconds_or_none("timeout", timeout)
         deadline = _deadline(timeout)
-        done = self._queue.flush(timeout)
+        return self._flush_rest(deadline, self._queue.flush(timeout))
+
+    def _flush_rest(self, deadline: float | None, done: bool) -> bool:
         done = self._flush_held(deadline) and done
         given_up = self._books.count(Outcome.REFUSED) + self._books.count(Outcome.LOST)
         with self._lock:
@@ -274,8 +276,10 @@ class Worker(Producer[Item]):
         return self._close_once(seconds_or_none("timeout", timeout))
 
     async def flush_async(self, timeout: Seconds | None = None) -> bool:
-        """Do what ``flush`` does, on a separate thread, which continues if the coroutine is cancelled."""
-        return await run_aside(self.flush, timeout)
+        """Do what ``flush`` does. No thread waits for the queue; held items are sent on a separate thread."""
+        timeout = seconds_or_none("timeout", timeout)
+        deadline = _deadline(timeout)
+        return await run_aside(self._flush_rest, deadline, await self._queue.flush_async(timeout))
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
         """Do what ``close`` does, on a separate thread, which continues if the coroutine is cancelled."""

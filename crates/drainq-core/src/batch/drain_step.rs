@@ -9,6 +9,7 @@ use super::drain_hand_out::Pass;
 use super::drain_take::Drainer;
 use super::item::{Keyed, PartitionId};
 use crate::ring::RingItem;
+use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, planted};
 use crate::wait::sleeper::Depth;
 use std::time::Instant;
@@ -100,10 +101,9 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
         self.lingered = true;
         let half_full = |id: &PartitionId| self.queue.is_half_full(self.queue.partition(*id));
-        let is_over = || {
-            !planted("linger_check")
-                && (!self.queue.is_running() || !self.queue.pass_waiters.is_empty() || self.mine.iter().any(half_full))
-        };
+        let flushes = || self.queue.flushes.load(Ordering::Relaxed) > 0;
+        let is_over =
+            || !planted("linger_check") && (!self.queue.is_running() || flushes() || self.mine.iter().any(half_full));
         let started = Instant::now();
         loop {
             let left = time.saturating_sub(started.elapsed());

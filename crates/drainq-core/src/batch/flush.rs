@@ -8,6 +8,7 @@ use super::queue::BatchQueue;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, order, planted};
+use crate::wait::sleeper::producer_fence;
 use std::time::Duration;
 
 /// The state of a flush.
@@ -21,7 +22,7 @@ pub enum Flushed {
     NotYet,
 }
 
-/// A wait for the items that had been accepted when the flush began.
+/// A wait for the items that had been accepted when the flush began. While it lives no thread lets items gather.
 pub struct Flush<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
     /// Partitions, each with the ring index up to which the flush waits.
@@ -31,8 +32,7 @@ pub struct Flush<T: RingItem + Keyed> {
 impl<T: RingItem + Keyed> Flush<T> {
     /// Makes a flush of everything accepted by now, in all partitions.
     pub fn of_queue(queue: &Arc<BatchQueue<T>>) -> Self {
-        let goals = (0..).zip(queue.layout.partitions().iter()).map(|(id, at)| (id, at.ring.accepted())).collect();
-        Self { queue: queue.clone(), goals }
+        Self::of(queue, (0..).zip(queue.layout.partitions().iter()).map(|(id, at)| (id, at.ring.accepted())).collect())
     }
 
     /// Makes a flush of everything accepted by now in the partitions that may hold items of one type.
@@ -41,7 +41,20 @@ impl<T: RingItem + Keyed> Flush<T> {
             return Self::of_queue(queue);
         }
         let id = queue.partition_of(key);
-        Self { queue: queue.clone(), goals: vec![(id, queue.partition(id).ring.accepted())] }
+        Self::of(queue, vec![(id, queue.partition(id).ring.accepted())])
+    }
+
+    fn of(queue: &Arc<BatchQueue<T>>, goals: Vec<(u32, u64)>) -> Self {
+        queue.flushes.fetch_add(1, Ordering::Relaxed);
+        Self { queue: queue.clone(), goals }
+    }
+
+    /// Wakes the threads that let items gather.
+    pub fn hurry(&self) {
+        producer_fence();
+        for worker in &self.queue.workers {
+            worker.sleeper.wake(|| !planted("flush_wake"));
+        }
     }
 
     fn is_done(&mut self) -> bool {
@@ -57,21 +70,26 @@ impl<T: RingItem + Keyed> Flush<T> {
         if before != Flushed::NotYet {
             return before;
         }
+        self.hurry();
         let queue = self.queue.clone();
         let mut waiter = queue.pass_waiters.enter();
-        for worker in &queue.workers {
-            worker.sleeper.wake(|| !planted("flush_wake"));
-        }
         if self.state() == Flushed::NotYet {
             waiter.wait(timeout);
         }
         self.state()
     }
 
-    fn state(&mut self) -> Flushed {
+    /// Returns the state now, without waiting. A state other than [`Flushed::NotYet`] stays.
+    pub fn state(&mut self) -> Flushed {
         if !self.queue.is_cut() {
             return if self.is_done() { Flushed::All } else { Flushed::NotYet };
         }
         if self.queue.gave_up.load(Ordering::Relaxed) { Flushed::GivenUp } else { Flushed::All }
+    }
+}
+
+impl<T: RingItem + Keyed> Drop for Flush<T> {
+    fn drop(&mut self) {
+        self.queue.flushes.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -11,7 +11,7 @@ use super::rejection::{Rejection, Rejections};
 use super::shared_scheduler_board::{PoolSleepers, Registration};
 use super::type_route::TypeRoute;
 use crate::ring::RingItem;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::plain;
 use crate::wait::waiters::Waiters;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     pub(super) reports_every_idle_pass: AtomicBool,
     /// The callers of a flush or a shutdown, which wait for passes to end.
     pub(super) pass_waiters: Waiters,
+    /// The flushes under way, for which no thread lets items gather.
+    pub(super) flushes: AtomicUsize,
     /// The threads that wait for the close.
     pub(super) close_waiters: Waiters,
 }
@@ -97,6 +99,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             rebalances: AtomicU64::new(0),
             reports_every_idle_pass: AtomicBool::new(false),
             pass_waiters: Waiters::new(),
+            flushes: AtomicUsize::new(0),
             close_waiters: Waiters::new(),
         }
     }

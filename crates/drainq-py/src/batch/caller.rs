@@ -34,6 +34,7 @@ impl Caller {
             self.shared.call_on_close(py);
         }
         self.callers.remove(self.role);
+        self.shared.process().waiting_tasks.wake();
     }
 }
 

@@ -89,7 +89,7 @@ impl CallerCount {
     }
 
     /// Whether `on_close` was called, or is not going to be.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let is_closing = self.is_closing.load(Ordering::Acquire);
         self.is_closed.load(Ordering::Acquire) || (!is_closing && self.draining.load(Ordering::Acquire) == 0)
     }

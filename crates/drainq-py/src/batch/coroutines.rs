@@ -4,7 +4,7 @@ use crate::gil::PythonFunction;
 use pyo3::prelude::*;
 
 static PRODUCE: PythonFunction = PythonFunction::of("drainq.aio", "produce");
-static IN_THREAD: PythonFunction = PythonFunction::of("drainq.aio", "in_thread");
+static END: PythonFunction = PythonFunction::of("drainq.aio", "end");
 static ENTERED: PythonFunction = PythonFunction::of("drainq.aio", "entered");
 static IS_HERE: PythonFunction = PythonFunction::of("drainq.aio", "is_here");
 
@@ -19,14 +19,14 @@ pub fn produce<'py>(
     PRODUCE.call(queue.py(), (queue, item, timeout, number, waits))
 }
 
-/// Makes a coroutine that calls a method of the queue on a thread.
-pub fn in_thread<'py>(
+/// Makes the coroutine that waits as a method of the queue does.
+pub fn end<'py>(
     queue: &Bound<'py, PyAny>,
     number: u64,
     method: &str,
     timeout: Option<f64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    IN_THREAD.call(queue.py(), (queue, number, method, timeout))
+    END.call(queue.py(), (queue, number, method, timeout))
 }
 
 /// Makes the coroutine of `__aenter__`.

@@ -9,7 +9,7 @@
 //! | `shared_queue/` | the state that a queue's object and its drain threads share: produce, deliver, rebalance, shut down |
 //! | `routing.rs`, `batch_callables.rs`, `per_process.rs`, `drop_reports.rs` | its parts |
 //! | `gil_yield.rs` | the GIL, between producers and drain threads |
-//! | `room_tasks.rs` | the asyncio tasks that wait for room |
+//! | `waiting_tasks.rs` | the asyncio tasks that wait for room, a flush or the end |
 //! | `types/` | objects as ring items; types as numbers |
 //! | `shared_scheduler.rs` | drain threads that several queues share |
 //! | `handler.rs`, `handler_registry.rs` | the user's callables |
@@ -34,9 +34,9 @@ pub mod losses;
 pub mod partition_selector;
 pub mod per_process;
 pub mod queue;
-pub mod room_tasks;
 pub mod routing;
 pub mod shared_queue;
 pub mod shared_scheduler;
 mod stats;
 pub mod types;
+pub mod waiting_tasks;

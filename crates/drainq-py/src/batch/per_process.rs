@@ -2,9 +2,9 @@
 
 use super::caller_count::CallerCount;
 use super::gil_yield::GilYield;
-use super::room_tasks::RoomTasks;
 use super::shared_scheduler::Pool;
 use super::types::item::Item;
+use super::waiting_tasks::WaitingTasks;
 use crate::monitoring::histogram::Histogram;
 use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
@@ -35,8 +35,8 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The rules by which producers yield the GIL to drain threads.
     pub gil_yield: GilYield,
-    /// The asyncio tasks that wait for room.
-    pub room_tasks: Arc<RoomTasks>,
+    /// The asyncio tasks that wait for room, a flush or the end.
+    pub waiting_tasks: Arc<WaitingTasks>,
     /// The times of handler calls.
     pub handler_nanos: Histogram,
     /// The numbers of items of handler calls.
@@ -58,7 +58,7 @@ impl Process {
         });
         Self {
             rebalancer: Mutex::new(Rebalancer::new(queue.clone())),
-            room_tasks: Arc::new(RoomTasks::new(queue.clone())),
+            waiting_tasks: Arc::new(WaitingTasks::new(queue.clone())),
             queue,
             started: AtomicBool::new(false),
             threads: Mutex::default(),

@@ -10,8 +10,8 @@
 use super::BatchQueue;
 use crate::arguments;
 use crate::batch::coroutines;
-use crate::batch::room_tasks::RoomPlace;
 use crate::batch::types::item::Item;
+use crate::batch::waiting_tasks::TaskPlace;
 use crate::errors;
 use crate::waiting::WaitingPlace;
 use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
@@ -83,7 +83,7 @@ impl ProduceAttempt {
     fn when_room(slf: Py<Self>, timeout: Option<f64>) -> PyResult<QueueAwaitable> {
         let place = {
             let attempt = slf.get();
-            RoomPlace::new(attempt.queue.get().shared().process().room_tasks.clone(), attempt.partition)
+            TaskPlace::for_room(attempt.queue.get().shared().process().waiting_tasks.clone(), attempt.partition)
         };
         QueueAwaitable::within(WhenRoom { attempt: slf, place }, timeout)
     }
@@ -115,7 +115,7 @@ impl ProduceAttempt {
 /// The call that queues an item once there is room.
 struct WhenRoom {
     attempt: Py<ProduceAttempt>,
-    place: RoomPlace,
+    place: TaskPlace,
 }
 
 impl AsyncCall for WhenRoom {
@@ -130,7 +130,7 @@ impl AsyncCall for WhenRoom {
     }
 
     fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
-        (&mut self.place, &self.attempt.get().queue.get().shared().process().room_tasks.event_loops)
+        (&mut self.place, &self.attempt.get().queue.get().shared().process().waiting_tasks.event_loops)
     }
 
     fn never_awaited(&self) -> Option<&'static CStr> {

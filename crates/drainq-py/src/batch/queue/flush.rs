@@ -36,10 +36,10 @@ impl BatchQueue {
         Ok(flushed)
     }
 
-    /// Wait as ``flush`` does, from a coroutine; a thread of asyncio's executor waits meanwhile.
+    /// Wait as ``flush`` does, from a coroutine, which the end of the last handler call resumes.
     ///
     /// Args:
-    ///     timeout: seconds to wait; None: as long as it takes. If the wait is cancelled, the thread continues to wait.
+    ///     timeout: seconds to wait; None: as long as it takes.
     /// Returns:
     ///     The result of ``flush``, when awaited.
     /// Raises:
@@ -49,6 +49,6 @@ impl BatchQueue {
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "flush", timeout)
+        coroutines::end(slf.as_any(), slf.get().shared().number(), "flush", timeout)
     }
 }

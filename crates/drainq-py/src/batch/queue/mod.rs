@@ -5,6 +5,7 @@ mod attempt;
 mod flush;
 pub mod raw_method;
 pub mod shutdown;
+mod when_over;
 
 use crate::arguments;
 use crate::batch::config::BatchConfig;
@@ -61,20 +62,31 @@ impl BatchQueue {
         &self.shared
     }
 
-    /// Raises WouldDeadlock if this thread calls a handler of the queue.
+    /// Raises WouldDeadlock if this thread calls a handler of the queue, or runs the event loop of its handlers.
     pub(super) fn refuse_in_handler(&self, py: Python<'_>, what: &str) -> PyResult<()> {
+        self.refuse_on_drain_thread(py, what)?;
         let event_loop = self.shared.callables.event_loop.as_ref();
-        let why = if self.shared.queue().is_draining_here() {
-            "from one of its own handlers, which it would wait for; call it from another thread".to_owned()
-        } else if event_loop.map_or(Ok(false), |event_loop| coroutines::is_here(event_loop.bind(py)))? {
-            format!(
-                "in the event loop that runs its handlers, which it would keep from running; await {what}_async, or \
-                 call it from another thread"
-            )
-        } else {
+        if !event_loop.map_or(Ok(false), |event_loop| coroutines::is_here(event_loop.bind(py)))? {
             return Ok(());
-        };
-        Err(errors::WOULD_DEADLOCK.error(py, format!("{what} of queue {:?} was called {why}", self.shared.name())))
+        }
+        let why = format!(
+            "in the event loop that runs its handlers, which it would keep from running; await {what}_async, or call \
+             it from another thread"
+        );
+        Err(self.would_deadlock(py, what, &why))
+    }
+
+    /// Raises WouldDeadlock if this thread calls a handler of the queue.
+    pub(super) fn refuse_on_drain_thread(&self, py: Python<'_>, what: &str) -> PyResult<()> {
+        if !self.shared.queue().is_draining_here() {
+            return Ok(());
+        }
+        let why = "from one of its own handlers, which it would wait for; call it from another thread";
+        Err(self.would_deadlock(py, what, why))
+    }
+
+    fn would_deadlock(&self, py: Python<'_>, what: &str, why: &str) -> PyErr {
+        errors::WOULD_DEADLOCK.error(py, format!("{what} of queue {:?} was called {why}", self.shared.name()))
     }
 }
 

@@ -48,10 +48,13 @@ impl BatchQueue {
         self.shared().end(py, deadline)
     }
 
-    /// Shut down as ``shutdown`` does, from a coroutine; a thread of asyncio's executor waits meanwhile.
+    /// Shut down as ``shutdown`` does, from a coroutine, which the end of the last handler call resumes.
+    ///
+    /// If the wait is cancelled, the queue stays closed, its threads handle what is queued, and nothing is abandoned;
+    /// another call waits for that.
     ///
     /// Args:
-    ///     timeout: as ``shutdown``. If the wait is cancelled, the shutdown continues.
+    ///     timeout: as ``shutdown``.
     /// Returns:
     ///     The result of ``shutdown``, when awaited.
     /// Raises:
@@ -61,7 +64,7 @@ impl BatchQueue {
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "shutdown", timeout)
+        coroutines::end(slf.as_any(), slf.get().shared().number(), "shutdown", timeout)
     }
 
     fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -71,12 +74,12 @@ impl BatchQueue {
 
     #[pyo3(signature = (*_exception))]
     fn __aexit__<'py>(slf: &Bound<'py, Self>, _exception: &Bound<'_, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "_leave", None)
+        coroutines::end(slf.as_any(), slf.get().shared().number(), "_leave", None)
     }
 
     /// Shuts the queue down for ``async with``, which hides no exception.
-    fn _leave(&self, py: Python<'_>, _timeout: Option<f64>) -> PyResult<()> {
-        self.shutdown(py, None).map(drop)
+    fn _leave(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.shutdown(py, timeout).map(drop)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

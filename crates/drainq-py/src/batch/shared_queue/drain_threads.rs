@@ -154,8 +154,9 @@ impl SharedQueue {
         let granted_at = asked_at.map(|asked_at| gil_yield.granted(asked_at));
         match step {
             Step::Pass(pass) => {
-                self.process().room_tasks.wake();
+                self.process().waiting_tasks.wake();
                 self.deliver_pass(py, pass, granted_at.unwrap_or_else(Instant::now));
+                self.process().waiting_tasks.wake();
                 Served::Items
             }
             Step::Idle(drainer) => {

@@ -174,7 +174,7 @@ impl SharedQueue {
             return Ok(());
         }
         self.routing.traverse(visit)?;
-        self.process().room_tasks.event_loops.traverse(visit)?;
+        self.process().waiting_tasks.event_loops.traverse(visit)?;
         self.callables.traverse(visit)?;
         visit.call(self.balancing.as_ref().map(|balancing| &balancing.balancer))?;
         visit.call(self.drops.held())

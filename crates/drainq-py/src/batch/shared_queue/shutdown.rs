@@ -13,15 +13,22 @@ use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
 impl SharedQueue {
+    /// Closes the queue, and wakes the tasks that wait.
+    pub fn close(&self) {
+        let process = self.process();
+        process.queue.close();
+        process.waiting_tasks.wake();
+    }
+
     /// Ends the queue by `deadline`; true if nothing was abandoned, by this call or an earlier one.
     pub fn end(&self, py: Python<'_>, deadline: Deadline) -> PyResult<bool> {
+        self.close();
         let process = self.process();
         let queue = process.queue.clone();
-        queue.close();
-        process.room_tasks.wake();
         let drained = ctrl_c::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
         let abandoned = if drained { 0 } else { queue.cut().abandoned };
         let is_clean = drained && !queue.is_cut();
+        process.waiting_tasks.wake();
         if abandoned > 0 {
             self.drops.add(py, DropReason::Abandoned, abandoned);
         }
@@ -52,6 +59,7 @@ impl SharedQueue {
             }
         });
         callers.set_closed();
+        process.waiting_tasks.wake();
     }
 
     /// Waits until the drain threads are gone; they have nothing left to do. A thread that is still there
