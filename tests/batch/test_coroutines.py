@@ -295,6 +295,7 @@ def test_an_async_handler_that_raises_or_is_cancelled_fails_its_batch_and_no_oth
 def test_what_would_wait_for_itself_raises():
     async def main() -> None:
         errors: list[BaseException] = []
+        offers: list[bool] = []
         settings = config(loop=asyncio.get_running_loop(), buffer_size=2)
         queue = BatchQueue("itself", settings)
 
@@ -311,6 +312,8 @@ def test_what_would_wait_for_itself_raises():
                         """There was room for the item."""
                 except WouldDeadlock as error:
                     errors.append(error)
+            if not offers:  # the partition is full
+                offers.append(await queue.offer_async("does not wait", timeout=0))
 
         queue.add_handler(str, handler)
         queue.produce("go")
@@ -320,9 +323,9 @@ def test_what_would_wait_for_itself_raises():
             queue.shutdown()
         await queue.flush_async()
         await queue.shutdown_async()
-        assert len(errors) == 3
-        assert queue.stats().rejected["would_deadlock"] == 1
-        assert queue.stats().balanced
+        assert len(errors) == 3 and offers == [False]
+        stats = queue.stats()
+        assert (stats.rejected["would_deadlock"], stats.rejected["full"], stats.failed) == (1, 1, 0) and stats.balanced
 
     asyncio.run(main())
 

@@ -115,7 +115,7 @@ def test_a_second_shutdown_has_nothing_to_do_if_that_is_allowed():
 
 def test_a_queue_that_was_shut_down_by_hand_can_be_forgotten_by_its_name():
     queue = BatchQueueManager.create("a", config())
-    assert queue.shutdown(PATIENCE)
+    assert queue.shutdown(PATIENCE) and BatchQueueManager.names() == []
     assert BatchQueueManager.shutdown("a", PATIENCE) is True
     with pytest.raises(KeyError, match=r"got 'a'; running are \[\]"):
         BatchQueueManager.shutdown("a", PATIENCE)

@@ -92,6 +92,7 @@ def test_the_command_is_quick_to_ask_and_needs_no_extra(tmp_path):
     for arguments, code in ((["--help"], 0), (["metrics", "--help"], 0), (["metrics", "x.log"], 2)):
         done = subprocess.run([sys.executable, "-c", run, *arguments], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == code, done.stderr
+        assert done.stdout.startswith("usage: drainq") is (code == 0)
     assert "pip install 'drainq[metrics]'" in done.stderr and done.stderr.count("\n") == 1
 
 

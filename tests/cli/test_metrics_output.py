@@ -14,6 +14,8 @@ import pytest
 from drainq.cli import main
 from drainq.metrics.errors import UserError
 from drainq.metrics.log_names import named
+from drainq.metrics.outcome import Followed, JobOutcome
+from drainq.sql import DatabaseUrl
 
 pytest.importorskip("pygal")
 pytest.importorskip("pyarrow")
@@ -96,6 +98,54 @@ def test_a_quiet_following_of_a_log_that_is_none_ends_with_1_and_a_sentence(metr
         assert metrics("--follow", log, "--quiet") == 1
         out, err = capsys.readouterr()
         assert out == "" and err.startswith(f"drainq: 400 of 400 lines of '{log}' are bad") and err.count("\n") == 1
+
+
+WORDS = "--db sqlite:///m.db --out o --master local[3] --top 7 --heap 2g --no-archive --max-bad 2.5% --quiet".split()
+READ = {"database": DatabaseUrl.parse("sqlite:///m.db"), "out": "o", "master": "local[3]", "top": 7, "heap": "2g",
+        "use_archive": False, "max_bad": 2.5}  # fmt: skip
+
+
+def test_what_the_command_line_says_reaches_the_job_and_the_following(monkeypatch, tmp_path, capsys):
+    calls, outcome = [], JobOutcome([], parsed_in_tables=1)
+
+    def called(answer):
+        return lambda first, **more: calls.append((first, more)) or answer
+
+    monkeypatch.setattr("drainq.metrics.job.run", called(outcome))
+    monkeypatch.setattr("drainq.metrics.follow.run.follow", called(Followed(outcome, 0, False, ["b.log is odd"])))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["metrics", "a.log", "b.log", *WORDS]) == 1, "not reconciled"
+    assert "WRONG" in capsys.readouterr().err
+    followed = ["metrics", "--follow", str(tmp_path), "--every", "0", "--settled", "3", *WORDS]
+    assert main(followed) == main([*followed, "--engine", "local"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("drainq: at the end: b.log is odd\n") == 2
+    for loud in ([*followed[:3]], ["metrics", "a.log"]):
+        assert main(loud) == 1
+        _, more = calls.pop()
+        assert more["progress"]._stream is sys.stderr
+    assert [more.pop("progress")._stream for _, more in calls] == [None] * 3
+    assert all(callable(more.pop("say")) and more.pop("ended") for _, more in calls[1:])
+    times = {"every": 0.0, "settled": 3.0}
+    assert calls == [
+        (["a.log", "b.log"], {**READ, "engine": "spark"}),
+        (str(tmp_path), {**READ, **times, "engine": None}),
+        (str(tmp_path), {**READ, **times, "engine": "local"}),
+    ]
+
+
+@pytest.mark.parametrize(("word", "lacks"), [("d", ["pygal", "pyarrow", "pyspark"]), ("d/a.log", ["pygal", "pyarrow"])])
+def test_spark_is_missed_only_by_what_needs_it(monkeypatch, tmp_path, capsys, word, lacks):
+    (tmp_path / "d").mkdir()
+    monkeypatch.setattr("drainq.metrics.follow.run.follow", lambda *_, **__: sys.exit("all there"))
+    there, asked = set(), []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: asked.append(name) or (name in there) or None)
+    for package in lacks:
+        assert main(["metrics", "--follow", str(tmp_path / word)]) == 2
+        assert capsys.readouterr().err == f"drainq: {package} is not installed: pip install 'drainq[metrics]'\n"
+        there.add(package)
+    with pytest.raises(SystemExit, match="all there"):
+        main(["metrics", "--follow", str(tmp_path / word)])
 
 
 def test_json_and_quiet_exclude_each_other(metrics, tmp_path, capsys):

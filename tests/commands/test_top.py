@@ -220,28 +220,93 @@ def test_no_line_is_longer_than_the_screen(server, columns):
     assert [line for line in lines if len(line) > columns] == []
 
 
-@pytest.mark.system
-def test_a_live_screen_draws_until_it_is_interrupted(server, monkeypatch):
-    pytest.importorskip("rich")
-    drawn = []
+SAMPLES = [  # the labels, the kind of object, and its values
+    ('queue="b"', "batch", "queued capacity accepted_total handled_total dead_lettered_total failed_total"),
+    ('queue="b"', "batch", "unrouted_total abandoned_total rebalances_total"),
+    ('queue="b",reason="full"', "batch", "rejected_total"),
+    ('queue="b",partition="0"', "batch", "partition_used partition_owner"),
+    ('queue="b",partition="1"', "batch", "partition_used partition_owner"),
+    ('queue="b",thread="0"', "batch", "thread_busy_seconds_total thread_handled_total thread_in_flight"),
+    ('queue="m"', "multi", "depth put_total got_total rejected_total oldest_age_seconds blocked_putters"),
+    ('queue="m"', "multi", "blocked_getters"),
+    ('queue="m",sub_queue="s"', "multi", "sub_queue_depth"),
+    ('queue="m",sub_queue="t"', "multi", "sub_queue_depth"),
+    ('queue="d"', "delayed", "ready scheduled in_flight redelivered dead oldest_ready_age_seconds"),
+    ('worker="w"', "worker", "accepted_total sent_total retried_total refused_total dead_lettered_total lost pending"),
+    ('source="p"', "source", "size capacity fetched_total errors_total"),
+]
+
+
+def scraped(at):
+    """Return a scrape in which no two values are the same; each grows by its first value a second."""
+    names = [f"drainq_{kind}_{name}{{{labels}}}" for labels, kind, values in SAMPLES for name in values.split()]
+    lines = [f"{name} {number * at}" for number, name in enumerate(names, 1)]
+    return Scrape("http://h:1/metrics", at, parse("\n".join(['drainq_build_info{version="1.2"} 1', *lines])))
+
+
+def test_each_value_of_a_process_has_its_place_in_the_snapshot():
+    assert snapshot(scraped(3), scraped(1)) == {
+        "url": "http://h:1/metrics", "error": None, "version": "1.2",
+        "batch_queues": [{
+            "name": "b", "running": False, "queued": 3, "capacity": 6, "accepted": 9, "handled": 12,
+            "accepted_per_second": 3.0, "handled_per_second": 4.0, "dead_lettered": 15,
+            "lost": {"full": 30, "failed": 18, "unrouted": 21, "abandoned": 24}, "rebalances": 27,
+            "partitions": [{"partition": 0, "used": 33, "owner": 36}, {"partition": 1, "used": 39, "owner": 42}],
+            "threads": [{"thread": 0, "busy": 15.0, "handled": 48, "in_flight": 51}],
+        }],
+        "multi_queues": [{
+            "name": "m", "depth": 54, "put_per_second": 19.0, "got_per_second": 20.0, "rejected": 63,
+            "oldest_age": 66.0, "blocked_putters": 69, "blocked_getters": 72, "sub_queues": {"s": 75, "t": 78},
+        }],
+        "delayed_queues": [{
+            "name": "d", "ready": 81, "scheduled": 84, "in_flight": 87, "redelivered": 90, "dead": 93,
+            "oldest_ready_age": 96.0,
+        }],
+        "workers": [{
+            "name": "w", "accepted": 99, "sent": 102, "retried": 105, "refused": 108, "dead_lettered": 111,
+            "lost": 114, "pending": 117, "sent_per_second": 34.0,
+        }],
+        "sources": [{"name": "p", "size": 120, "capacity": 123, "fetched_per_second": 42.0, "errors": 129}],
+    }  # fmt: skip
+
+
+FRAME = """\
+http://h:1/metrics, drainq 1.2
+batch b (shut down): 3 of 6 queued, in 3/s, out 4/s, rebalances 27, lost full 30, failed 18, unrouted 21, abandoned 24
+  partitions 2 ██
+  threads busy 100%
+multi m: depth 54, put 19/s, got 20/s, oldest 66.0 s, rejected 63, waiting 69 putters 72 getters
+  t 78, s 75
+delayed d: ready 81, scheduled 84, in flight 87, dead 93, oldest 96.0 s
+worker w: sent 34/s, pending 117, retried 105, refused 108, lost 114
+source p: 120 of 123, fetched 42/s, errors 129"""
+
+
+def test_a_live_screen_draws_with_rates_from_its_second_look_on_until_it_is_interrupted(monkeypatch):
+    drawn, pauses, scrapes = [], [], map(scraped, (1, 3, 4))
 
     class Screen:
         def __enter__(self):
-            return drawn.append
+            return lambda lines: drawn.append("\n".join(lines))
 
-        def __exit__(self, *exception):
-            pass
+        def __exit__(self, kind, *exception):
+            drawn.append(kind)
 
     def pause(seconds):
-        if len(drawn) == 3:
+        pauses.append(seconds)
+        if len(pauses) == 3:
             raise KeyboardInterrupt
 
+    monkeypatch.setattr(top, "scrape", lambda url: next(scrapes))
+    monkeypatch.setattr(top, "width", lambda: 200)
     monkeypatch.setattr(top, "_screen", Screen)
     monkeypatch.setattr(top, "time", SimpleNamespace(sleep=pause))
-    with lossy_queue("live"), pytest.raises(KeyboardInterrupt):
-        top._live([server.url], 1.0)
-    assert len(drawn) == 3
-    assert any("threads busy" in line for line in drawn[-1])  # rates, from the second look on
+    monkeypatch.setattr(top.sys, "stdout", SimpleNamespace(isatty=lambda: True))
+    with pytest.raises(KeyboardInterrupt):
+        top._run(SimpleNamespace(endpoints=["h:1"], interval=2.5, once=False, json=False))
+    assert (drawn[1], drawn[3], pauses) == (FRAME, KeyboardInterrupt, [2.5] * 3)
+    assert drawn[0].startswith(FRAME.splitlines()[0]) and "in -/s, out -/s" in drawn[0] and "threads 1" in drawn[0]
+    assert "in 3/s, out 4/s" in drawn[2]
 
 
 def test_the_screen_of_rich_shows_the_lines():

@@ -39,6 +39,8 @@ def test_small_logs_share_a_task_and_large_ones_are_cut():
     assert found == [[(0, 0, 10), (1, 0, 20), (2, 0, 100)], [(2, 100, 200)], [(2, 200, 250), (3, 0, 5)]]
 
 
-def test_a_compressed_log_is_one_block_and_an_empty_one_none():
+def test_a_compressed_log_is_one_block_and_counts_ten_times_and_an_empty_one_is_none():
+    packed = [Source(number, "/x.gz", True, 5, 0) for number in range(3)]
+    assert [[block.source for block in task] for task in tasks(packed, size=100)] == [[0, 1], [2]]
     assert tasks([Source(0, "/x.gz", True, 10**9, 0)]) == [(Block(0, "/x.gz", 0, None),)]
     assert tasks([Source(0, "/empty", False, 0, 0)]) == []

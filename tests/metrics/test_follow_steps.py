@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import json
 import os
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -17,9 +19,10 @@ import drainq.metrics.follow.directory
 import drainq.metrics.follow.rounds
 import drainq.metrics.load
 from drainq.metrics import cli
-from drainq.metrics.errors import UserError
+from drainq.metrics.errors import JobFailed, UserError
 from drainq.metrics.follow.counted import Counted, Memory, check_not_followed, counted_beginning, head_of
 from drainq.metrics.follow.directory import Directory
+from drainq.metrics.follow.file_stream import FileStream
 from drainq.metrics.follow.rounds import Rounds
 from drainq.metrics.follow.run import Ending, follow
 from drainq.metrics.follow.tail import Tail
@@ -229,6 +232,58 @@ def test_a_file_that_was_made_and_rotated_away_between_two_looks_is_opened(tail,
     os.rename(logs / "a.log.3", logs / "a.log")  # and is the current one now
     tail._open_current(NOW)
     assert tail._open[-1].path == str(logs / "a.log") and tail._open[-1].quiet is None
+
+
+# --- the streaming query
+
+
+@pytest.fixture
+def stream(tmp_path):
+    """Return a stream whose query notes the announcements and then fails, as Spark's does after an error of a batch."""
+    made = FileStream.__new__(FileStream)
+
+    def fails():
+        made.announced = [path.read_text() for path in tmp_path.glob("*.json")]
+        raise RuntimeError("\n the query failed\n at Java")
+
+    made._query = SimpleNamespace(processAllAvailable=fails)
+    made._announced, made._failed, made._stopped, made._busy = tmp_path, None, False, threading.Lock()
+    made._load = lambda sources: made.loaded.append(sources)
+    made.loaded = []
+    return made
+
+
+def test_a_query_that_ends_fails_with_the_error_of_its_batch_or_else_with_javas_first_line(stream, logs):
+    source = find(0, str(aged(logs / "a", "x\n", 20)))
+    with pytest.raises(JobFailed, match="^the streaming query ended: the query failed$"):
+        stream.take([source])
+    assert stream.announced == [f'["{source.path}", 2, {source.changed}]\n']
+
+    def fails(sources):
+        raise UserError("the directory is full")
+
+    stream._load = fails
+    with pytest.raises(UserError):
+        stream._each(SimpleNamespace(collect=list), 0)
+    with pytest.raises(UserError, match="the directory is full"):
+        stream.take([])
+
+
+def test_a_batch_has_the_files_that_did_not_change_since_and_none_once_the_following_has_ended(stream, logs):
+    kept, changed, gone = (find(0, str(aged(logs / name, "x\n", 20))) for name in "abc")
+    rows = [(json.dumps([each.path, each.size, each.changed]),) for each in (kept, changed, gone)]
+    aged(logs / "b", "y\n", 19)
+    os.remove(gone.path)
+    batch = SimpleNamespace(collect=lambda: rows)
+    stream._each(batch, 0)
+    assert stream.loaded == [[kept]]
+    asked = []
+    stream._context = SimpleNamespace(cancelAllJobs=lambda: asked.append("cancel"))
+    stream._query.stop = lambda: asked.append("stop")
+    stream.__exit__()
+    with pytest.raises(InterruptedError, match="the following has ended"):
+        stream._each(batch, 1)
+    assert stream.loaded == [[kept]] and asked == ["cancel", "stop"]
 
 
 # --- the command

@@ -67,6 +67,14 @@ def test_slices_are_the_whole_in_order(metric, most, tmp_path):
         assert sorted(map(repr, got)) == sorted(map(repr, expected))
 
 
+def test_a_slice_has_as_many_rows_as_are_held_at_once_or_fewer(tmp_path):
+    groups = {"endpoint": [f"/{n:03}" for n in range(100)], "minute": [0] * 100, "requests": [1] * 100}
+    file = SpoolFile("endpoint_minute", tmp_path / "0")
+    file.write(pa.record_batch(groups))
+    names = type("Names", (EndpointMinute,), {"aggregates": ("requests",)})
+    assert [len(part) for part in slices(names, list(file.closed()), most=33)] == [25] * 4
+
+
 def test_a_task_hands_groups_out_at_its_bound(tmp_path):
     handler = AddUp(EndpointMinute, SpoolFile("endpoint_minute", tmp_path / "0"), most_groups=30)
     for seed in range(6):

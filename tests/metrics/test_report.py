@@ -7,6 +7,7 @@ import io
 import json
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,7 +145,9 @@ def test_what_the_plots_are_drawn_from(monkeypatch):
 
 def test_widths_sizes_and_the_marks_of_an_axis():
     assert [bin_width([0, 60 * minutes]) for minutes in (239, 240)] == [60, 300]
-    assert [report._size(count) for count in (999, 1000, 1_500_000)] == ["999 bytes", "1 kB", "1.5 MB"]
+    assert [report._size(count) for count in (999, 1000, 1_500_000, 2.5e15)] == [
+        "999 bytes", "1 kB", "1.5 MB", "2.5 PB",
+    ]  # fmt: skip
     assert plots.ticks(0, 480) == list(range(0, 481, 60)) and plots.ticks(0, 540) == [0, 300]
     assert plots.ticks(30, 90) == [60] and plots.ticks(61, 62) == [61]
     assert [plots.duration(seconds) for seconds in (60, 300, 3600, 7200, 86_400, 61)] == [
@@ -175,21 +178,49 @@ def outcome(**changes):
     return made
 
 
-def test_the_summary_shows_the_identities():
-    text = summary(outcome(top=[("/", 9, 100)]))
-    assert "10 read = 9 parsed + 1 bad; 9 requests in the tables: ok" in text
-    assert (
-        "tasks    9 offered = 9 accepted + 0 rejected; accepted = 9 handled + 0 failed" in text
-        and text.count(": ok") == 3
-    )
-    assert "20 lines/s" in text and re.search(r"1  /\s+9\s+100", text)
-    assert outcome().reconciled
-    before = LogCounts("b.log", "x", lines=10, parsed=9, bad=1, loaded_before=True)
-    text = summary(outcome(sources=[before], stages=[Stage("start", 1, "Spark", 0.5)]))
-    assert "b.log: loaded before, not counted again" in text and re.search(r"1 Spark +0.50 s +-", text)
-    assert "loaded before" not in summary(outcome())
-    queues = json.loads(as_json(outcome(l2={**QUEUE, "handled": 8}), "report.html"))["queues"]
-    assert (queues["tasks"]["handled"], queues["load"]["handled"]) == (9, 8)
+SUMMARY = """\
+rank  endpoint      requests  bytes
+----  ------------  --------  -----
+   1  /a long name     1,234     12
+   2  /b                   9  1,100
+
+stage        items     time        pace
+-----  -----------  -------  ----------
+read      10 lines   0.50 s  20 lines/s
+start      1 Spark  12.25 s           -
+load   1,000 dozen   0.00 s           -
+
+b.log: loaded before, not counted again
+
+lines    10 read = 9 parsed + 1 bad; 9 requests in the tables: ok
+tasks    11 offered = 9 accepted + 2 rejected (full 1 closed 1); accepted = 9 handled + 0 failed + 0 unrouted + \
+0 dead-lettered + 0 abandoned + 0 queued: WRONG
+load     9 offered = 9 accepted + 0 rejected; accepted = 4 handled + 1 failed + 1 unrouted + 1 dead-lettered + \
+1 abandoned + 1 queued: WRONG"""
+
+
+def test_the_summary_is_this_text_and_this_json():
+    stages = [Stage("read", 10, "lines", 0.5), Stage("start", 1, "Spark", 12.25), Stage("load", 1000, "dozen", 0.0)]
+    lost = dict.fromkeys(("failed", "unrouted", "dead_lettered", "abandoned", "queued"), 1)
+    made = outcome(
+        top=[("/a long name", 1234, 12), ("/b", 9, 1100)], stages=stages, written={"t": 3},
+        queue={**QUEUE, "offered": 11, "rejected_full": 1, "rejected_closed": 1}, l2={**QUEUE, **lost, "handled": 4},
+    )  # fmt: skip
+    made.sources.append(LogCounts("b.log", "y", loaded_before=True))
+    assert summary(made) == SUMMARY
+    log = {"lines": 0, "parsed": 0, "bad": 0, "loaded_before": False, "before": 0, "first_bad": None}
+    assert json.loads(as_json(made, "report.html")) == {
+        "reconciled": False, "lines": 10, "parsed": 9, "bad": 1, "parsed_in_tables": 9,
+        "logs": [{**log, "path": "a.log", "sha256": "x", "lines": 10, "parsed": 9, "bad": 1},
+                 {**log, "path": "b.log", "sha256": "y", "loaded_before": True}],
+        "top": [{"endpoint": "/a long name", "requests": 1234, "bytes": 12},
+                {"endpoint": "/b", "requests": 9, "bytes": 1100}],
+        "stages": [{"name": "read", "items": 10, "unit": "lines", "seconds": 0.5},
+                   {"name": "start", "items": 1, "unit": "Spark", "seconds": 12.25},
+                   {"name": "load", "items": 1000, "unit": "dozen", "seconds": 0.0}],
+        "queues": {"tasks": made.queue, "load": made.l2}, "written": {"t": 3}, "report": "report.html",
+    }  # fmt: skip
+    assert outcome().reconciled and summary(outcome()).count(": ok") == 3
 
 
 @pytest.mark.parametrize("change", [
@@ -205,7 +236,7 @@ def test_anything_unaccounted_for_is_said_and_not_reconciled(change):
 
 def test_a_queue_that_lost_something_is_not_accounted_even_if_it_adds_up():
     assert accounted(QUEUE)
-    assert not accounted({**QUEUE, "handled": 8, "abandoned": 1})
+    assert not accounted({**QUEUE, "handled": 8, "abandoned": 1}) and not accounted({**QUEUE, "handled": 8})
 
 
 def test_shortened_text_is_printable_and_short():
@@ -226,3 +257,17 @@ def test_progress_is_for_terminals_alone():
         with Progress(stream).during("reading", lambda: (1, 2)):
             pass
     assert quiet.getvalue() == "" and "reading" in terminal.getvalue() and terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_the_progress_line_counts_the_tasks_once_there_are_some_until_they_cannot_be_asked(monkeypatch):
+    terminal, answers, joined = Terminal(), iter([(0, 0), (0, 3), (2, 3)]), []
+
+    def start(watch, name, args):
+        *given, ended = args
+        watch(*given, SimpleNamespace(wait=lambda seconds: ended.is_set()))
+        return SimpleNamespace(join=lambda: joined.append(ended.is_set()))
+
+    monkeypatch.setattr("drainq.metrics.progress.start_thread", start)
+    with Progress(terminal).during("reading", lambda: next(answers)):
+        shown = terminal.getvalue().split("\r\x1b[K")
+    assert shown == ["", "reading", "reading: 0/3 tasks", "reading: 2/3 tasks"] and joined == [True]

@@ -100,6 +100,7 @@ def luminance(colour: str) -> float:
 def test_text_has_contrast_by_day_and_in_the_dark(text, ink, ground):
     """At least 4.5 to 1, as WCAG 2.1 asks for text of this size."""
     pages = [dict(re.findall(r"--(\w+): #(\w+);", block)) for block in re.findall(r":root {([^}]*)}", text)]
+    assert 'name="color-scheme" content="light dark"' in text
     assert len(pages) == 2 and "@media (prefers-color-scheme: dark)" in text
     for colours in pages:
         light, dark = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)

@@ -24,7 +24,7 @@ def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) ->
     found = []
     for log in logs:
         path, lines, bad, first = log.path, log.lines, log.bad, log.first_bad
-        if not lines and log.sha256:
+        if not lines:
             stored = f"SELECT source, lines, bad FROM {quote(SOURCES.name)} WHERE sha256 = {mark}"
             [(path, lines, bad)] = database.execute(stored, [log.sha256]) or [(path, 0, 0)]
         if not lines or bad * 100 <= max_bad * lines:
