@@ -30,6 +30,12 @@ def test_sizes_that_make_no_sense_are_refused(capacity, threshold, error, says):
         PrefetchSource(lambda n: [], capacity, threshold)
 
 
+def test_a_largest_capacity_may_be_the_capacity_and_not_below():
+    assert PrefetchSource(lambda n: [], 4, 1, max_capacity=4).capacity == 4
+    with pytest.raises(ValueError, match=r"max_capacity must be >= capacity \(4\), got 3"):
+        PrefetchSource(lambda n: [], 4, 1, max_capacity=3)
+
+
 # -- pull and refill --------------------------------------------------------------------------
 
 
@@ -131,14 +137,15 @@ def test_none_or_stop_iteration_ends_the_stream(make, background, end):
     prefetch = make(source)
     prefetch.get_next_batch(1)
     background.run()
-    assert prefetch.get_next_batch(1) == [1]
-    assert not prefetch.finished
+    prefetch.get_next_batch(0)
     background.run()
+    assert not prefetch.finished  # but its end is known
+    assert prefetch.get_next_batch(1) == [1]
     assert prefetch.finished
     for _ in range(3):
         assert prefetch.get_next_batch(1) == []
     assert background.waiting == []
-    assert source.asked == [4, 4]
+    assert source.asked == [4, 3]
 
 
 def test_an_iterator_is_a_source_and_its_end_the_streams(make, background):

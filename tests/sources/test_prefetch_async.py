@@ -52,6 +52,15 @@ def test_it_ends_with_the_close_and_hands_out_what_was_fetched():
     assert asyncio.run(main()) == list(range(5))
 
 
+def test_a_close_ends_the_wait_for_a_refill_that_hangs_when_its_time_is_over():
+    asked, release = threading.Event(), threading.Event()
+    source = PrefetchSource(lambda n: asked.set() or release.wait(30) or [], 5, 1, eager=True)
+    assert asked.wait(30)
+    assert asyncio.run(source.close_async(0.01)) is False and source.closed
+    release.set()
+    assert asyncio.run(source.close_async(30)) is True
+
+
 def test_an_error_of_the_source_comes_out_of_the_loop():
     def broken(n: int) -> list[int]:
         raise OSError("away")

@@ -10,7 +10,9 @@ import pytest
 
 from drainq import Backoff, WouldDeadlock
 from drainq.sources import PrefetchSource
+from drainq.sources.async_source import ask_on_loop
 from tests.sources.by_hand import HandExecutor, balanced
+from tests.sources.threads import Call
 
 SOON = Backoff(0.001, 0.001)
 
@@ -45,7 +47,7 @@ ANSWERS = {
     "more than was asked for": ([range(50), [99]], [*range(50), 99]),
     "as they come": ([iter(range(50)), [99]], [*range(50), 99]),
     "duplicates": ([[1, 2, 1], [3]], [1, 2, 3]),
-    "the end of an async iterator": ([[1], StopAsyncIteration()], [1]),
+    "the end of an async iterator": ([[1], StopAsyncIteration(), [2]], [1]),
 }
 
 
@@ -102,7 +104,7 @@ def test_an_error_and_a_cancel_that_is_not_ours_are_reported_and_the_source_is_a
 @pytest.mark.parametrize("insists", [False, True], ids=["", "and returns items all the same"])
 def test_a_close_cancels_the_coroutine_and_no_other_begins(insists):
     async def main():
-        asked, cancelled = asyncio.Event(), []
+        asked, was_cancelled, let_go, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event(), []
 
         async def hangs(n):
             asked.set()
@@ -111,15 +113,21 @@ def test_a_close_cancels_the_coroutine_and_no_other_begins(insists):
             except asyncio.CancelledError:
                 cancelled.append(n)
                 if insists:
+                    was_cancelled.set()
+                    await let_go.wait()
                     return [1, 2]
                 raise
 
         heard = []
-        source = PrefetchSource(hangs, 4, 1, eager=True, on_error=heard.append)
-        await asked.wait()
-        assert not source.close()  # in the loop: it does not wait for the coroutine, which it cancels
-        assert await source.close_async(30) and await source.close_async(30)
-        assert (cancelled, heard) == ([4], []) and not source.stats().refilling
+        async with PrefetchSource(hangs, 4, 1, eager=True, on_error=heard.append) as source:
+            await asked.wait()
+            if insists:  # or the end of the block closes the source, on another thread, which has to wake the loop
+                assert not source.close()  # in the loop: it does not wait for the coroutine, which it cancels
+                await was_cancelled.wait()
+                assert not source.close()
+                let_go.set()
+        assert (cancelled, heard, source.stats().refilling) == ([4], [], False)
+        assert await source.close_async(30)
         rest = [1, 2] if insists else []
         assert await taken(source) == rest and balanced(source, len(rest))
 
@@ -161,6 +169,35 @@ def test_another_thread_names_the_loop_and_a_closed_loop_is_an_error():
     source.get_next_batch(9)
     assert told.wait(30) and "closed" in str(heard[0])
     assert source.close(30)
+
+
+def test_no_request_begins_after_a_cancel_and_the_loop_that_was_named_is_the_one_that_runs_it():
+    async def main(named):
+        pages = Pages([1])
+        ask = ask_on_loop(pages, None)
+        ask.cancel()
+        assert (await ask._answer(4), pages.asked) == ((), [])
+        assert repr(ask_on_loop(pages, named)) == f"<{pages.get_next_batch!r} on {named!r}>"
+
+    named = asyncio.new_event_loop()
+    asyncio.run(main(named))
+    named.close()
+
+
+def test_a_loop_that_is_closed_during_a_request_is_an_error_and_a_cancel_after_it_is_none():
+    async def hangs(n):
+        entered.set()
+        await asyncio.Event().wait()
+
+    loop, entered = asyncio.new_event_loop(), asyncio.Event()
+    ask = ask_on_loop(hangs, loop)
+    asked = Call(lambda: ask(4))
+    loop.run_until_complete(entered.wait())
+    ask._task._log_destroy_pending = False
+    loop.close()
+    ask.cancel()
+    with pytest.raises(RuntimeError, match="the event loop of the source .*hangs.* was closed during a batch"):
+        asked.result()
 
 
 @pytest.mark.parametrize("loop", [None, 7], ids=["none runs", "no loop"])

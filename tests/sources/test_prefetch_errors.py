@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 from types import SimpleNamespace
 
@@ -129,13 +130,49 @@ def test_a_listener_that_raises_ends_no_refill_and_the_others_are_told(make, bac
 def test_the_time_goes_on_by_the_machine_while_a_clock_fails(monkeypatch):
     machine, reports = ManualClock(), Reports("example", "log", threading.Condition())
     monkeypatch.setattr(drainq.sources.steady_clock, "time", SimpleNamespace(monotonic=machine.now))
-    answers = iter([1000.0, "noon", "noon", "noon", 1001.0, 1002.0, 1001.5, 1002.5])
+    answers = iter([1000.0, "noon", math.inf, -1.0, 1001.0, 1002.0, 1001.5, 1002.5, 100.0, 110.0, 10.0, 11.0])
     steady = SteadyClock(SimpleNamespace(now=lambda: next(answers)), reports.report)
     told = []
-    for passed in (0, 5, 2, 0, 0, 0, 0, 0):
+    for passed in (0, 5, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0):
         machine.advance(passed)
         told.append(steady.now())
-    assert told == [1000, 1005, 1007, 1007, 1007, 1008, 1008, 1008.5]
+    assert told == [1000, 1005, 1007, 1007, 1007, 1008, 1008, 1008.5, 1008.5, 1018.5, 1018.5, 1019.5]
+    assert reports.errors == 3
+
+
+@pytest.mark.parametrize("error", EXITS)
+def test_a_source_that_is_woken_outlives_a_clock_and_a_log_that_raise(make, clock, error, caplog, monkeypatch):
+    source = make(lambda n: [1], on_error="log", name="orders")
+    monkeypatch.setattr(clock, "now", Raises(error("no time"), 1, 2, then=lambda: 1.0))
+    with caplog.at_level(logging.ERROR, "drainq"):
+        source._woken(0.0)
+    (record,) = caplog.records
+    assert (
+        record.getMessage().startswith("source 'orders': refill failed: ")
+        and record.exc_info[0].__name__ == error.__name__
+    )
+    monkeypatch.setattr(logging.getLogger("drainq"), "handle", Raises(error("full disk"), 1))
+    source._woken(0.0)
+    assert source.stats().errors == 2
+
+
+def test_a_listener_that_comes_while_others_are_compared_is_not_lost():
+    class Odd:
+        def __eq__(self, other):
+            if meanwhile:
+                reports.subscribe(meanwhile.pop())
+            return self is other
+
+        __hash__ = object.__hash__
+        __call__ = int
+
+    odd, meanwhile, reports = Odd(), [], Reports("example", "log", threading.Condition())
+    reports.subscribe(odd)
+    meanwhile.append(int)
+    reports.subscribe(float)
+    assert reports.listeners == (odd, int, float)
+    reports.unsubscribe(float)
+    assert reports.listeners == (odd, int)
 
 
 def test_a_clock_that_is_set_back_stops_no_refill(make, background, clock):

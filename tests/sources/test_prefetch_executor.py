@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_what_a_pull_took_is_given_back_when_it_is_interrupted(make, error):
     executor.jobs.pop()()
     with pytest.raises(error):
         source.get_next_batch(2)
-    assert source.stats().size == 3
+    assert source.stats().size == len(source) == 3
     assert source.get_next_batch(1) == [1]
     assert source.get_next_batch(9) == [2, 3]
     assert not source.get_next_batch(1)
@@ -82,6 +83,14 @@ def test_a_refill_that_the_executor_cancels_is_noticed():
     assert heard.wait(30)
     assert "gave the refill up" in str(errors[0])
     assert source.close(30)
+
+
+def test_an_executor_that_breaks_says_why(make, heard):
+    broken, unfinished = OSError("broken"), Future()
+    source = make(lambda n: [1], executor=SimpleNamespace(submit=lambda job: unfinished))
+    source.get_next_batch(1)
+    unfinished.set_exception(broken)
+    assert heard == [broken] and not source.stats().refilling
 
 
 def test_close_does_not_wait_for_a_refill_that_has_not_begun(make, background):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 
 import pytest
@@ -11,7 +12,8 @@ from drainq import Backoff, SetQueue
 from drainq.sources import PrefetchSource
 from drainq.sources.prefetch_buffer_size import AutoSize
 from drainq.sources.prefetch_read import Intake, Refill
-from tests.sources.by_hand import Scripted
+from drainq.sources.source_shapes import SourceBatch
+from tests.sources.by_hand import Raises, Scripted
 
 # -- the life of an item after it was taken ---------------------------------------------------
 
@@ -28,6 +30,26 @@ def test_ack_keeps_an_item_out_until_it_is_done(make, background, clock):
     background.run()
     assert prefetch.get_next_batch(2) == [1]
     assert prefetch.stats().in_flight == 2
+
+
+def test_what_is_in_flight_or_known_keeps_the_source_alone_until_it_is_forgotten(make, background):
+    source = make(Scripted([1, 2], [1, 2], [3]), in_flight="ack")
+    source.get_next_batch(0)
+    background.run()
+    assert source.get_next_batch(1) == [1] and background.run() == 1  # which brings only what is known
+    assert source.get_next_batch(1) == [2] and background.waiting == []
+    assert source.done([2]) == 1 and background.run() == 1 and not source.finished
+
+    def meanwhile(n):
+        yield 1
+        taken.append(pulled.get_next_batch(1))
+
+    taken, pulled = [], make(Scripted([1, 2], meanwhile), threshold=2)
+    pulled.get_next_batch(0)
+    background.run()
+    pulled.get_next_batch(0)
+    background.run()
+    assert taken == [[1]] and len(background.waiting) == 1  # for 1, which was known when it came
 
 
 def test_a_refill_that_began_before_done_cannot_bring_the_item_back(make, background):
@@ -207,6 +229,40 @@ def test_an_endless_batch_is_read_one_item_beyond_what_fits(make, background):
         out += source.get_next_batch(3)
     assert out == list(range(12))
     assert source.close()
+
+
+def test_a_close_ends_a_batch_that_is_read_as_it_comes_with_the_next_item(make, background):
+    given = []
+
+    def endless(n):
+        try:
+            for number in itertools.count():
+                given.append(number)
+                if number == 1:
+                    assert not source.close()
+                yield number
+        finally:
+            given.append("let go")
+
+    source = make(endless, capacity=9)
+    source.get_next_batch(0)
+    background.run()
+    assert given == [0, 1, "let go"] and repr(source) == "<PrefetchSource 'endless': 2 of 9 items>"
+    assert source.get_next_batch(sys.maxsize + 1) == [0, 1]
+
+
+def test_a_list_that_its_source_changes_afterwards_is_read_as_it_was():
+    answer = [1, 2, 3]
+    batch = SourceBatch(answer)
+    answer.clear()
+    assert (batch.take(2), batch.ended, batch.take(2), batch.ended) == ([1, 2], False, [3], True)
+
+
+def test_a_batch_ends_with_the_error_of_its_iterator():
+    error = OSError("away")
+    for read in (SourceBatch.take, lambda batch, n: list(batch.one_by_one(n))):
+        batch = SourceBatch(map(Raises(error, 2, then=int), "123"))
+        assert (read(batch, 1), batch.ended, read(batch, 9), batch.ended, batch.error) == ([1], False, [], True, error)
 
 
 def test_a_batch_that_gave_what_was_asked_for_comes_to_its_own_end(make, background):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 import drainq.sources.prefetch_refill
 from drainq import Backoff
-from drainq.sources import PrefetchSource
+from drainq.sources import PrefetchSource, PrefetchStats
 from drainq.testing import ManualClock
 from tests.sources.by_hand import Scripted
 from tests.sources.threads import Call, eventually
@@ -27,6 +28,31 @@ def test_close_starts_no_more_refills_and_keeps_what_is_buffered(make, backgroun
     assert prefetch.close()
     assert prefetch.get_next_batch(2) == [1, 2]
     assert background.waiting == []
+
+
+def test_what_a_forked_child_renews_is_empty_and_asks_on_its_own_threads(make, background):
+    async def numbers(n):
+        return range(n)
+
+    source, told = make(Scripted([1, 2, 3, 4, 5, 1], [6])), []
+    source.subscribe(told.append)
+    source.subscribe(told.append)
+    source.get_next_batch(0)
+    background.run()
+    empty = PrefetchStats(**dict.fromkeys(PrefetchStats.__annotations__, 0) | {"capacity": 4, "refilling": False})
+    assert (source.stats(), source.finished) != (empty, False)
+    source._renew_in_child()
+    assert (source.stats(), source.finished, source._executor) == (empty, False, None)
+    assert source._reports.listeners == (told.append,)
+    source.unsubscribe(told.append)
+    assert source._reports.listeners == ()
+    loop = asyncio.new_event_loop()
+    for ask, ended in ((iter("ab"), True), (numbers, True), (Scripted(), False)):
+        source = make(ask, loop=loop)
+        source.close()
+        source._renew_in_child()
+        assert (source.finished, source._intake.closed) == (ended, True)
+    loop.close()
 
 
 def test_close_wakes_a_consumer_that_waits_for_an_item(make, background):

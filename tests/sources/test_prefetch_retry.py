@@ -3,11 +3,45 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import pytest
 
+from drainq import Backoff
 from drainq.sources import PrefetchSource
+from drainq.sources.prefetch_options import Schedule
+from drainq.sources.prefetch_read import Refill
 from tests.sources.by_hand import EXACT, Scripted
+
+NEVER, DOWN = -math.inf, ValueError("down")
+REFILLS = [  # found, added, error, outdated, stream ended: brought items, found only duplicates, the next time
+    (2, 1, None, False, False, True, False, 12.0),
+    (2, 1, DOWN, False, False, False, False, 14.0),
+    (2, 0, None, False, False, False, True, 14.0),
+    (2, 0, None, True, False, False, True, 12.0),
+    (2, 0, DOWN, True, False, False, False, 14.0),
+    (0, 0, None, False, False, False, False, 14.0),
+    (0, 0, None, False, True, False, False, NEVER),
+    (0, 0, DOWN, False, True, False, False, 14.0),
+]
+
+
+def test_what_a_refill_brought_decides_the_time_of_the_next():
+    told = []
+    for found, added, error, outdated, ended, *_ in REFILLS:
+        schedule, refill = Schedule(Backoff(4.0, 64.0, 2.0, jitter=0), 7.0), Refill()
+        assert schedule.not_before == NEVER
+        refill.found, refill.added, refill.error, refill.outdated = found, added, error, outdated
+        schedule.begun(5.0)
+        brought = schedule.ended(refill, 10.0, stream_ended=ended)
+        told.append((found, added, error, outdated, ended, brought, schedule.only_duplicates, schedule.not_before))
+        again = schedule.not_before
+        schedule.forgotten()  # so that what was a duplicate may be new
+        assert schedule.not_before == (12.0 if schedule.only_duplicates else again)
+        refill.outdated = False
+        schedule.ended(refill, 1.0, stream_ended=False)  # the earliest time by the interval counts if it is later
+        assert schedule.not_before == 12.0
+    assert told == REFILLS
 
 
 def test_an_empty_source_is_asked_again_after_the_back_off_not_at_every_pull(make, background, clock):

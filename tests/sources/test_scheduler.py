@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq.sources import Fair, Prefer, SourceScheduler, Weighted
+from drainq.sources.scheduler_strategy import checked_split
 from tests.sources.by_hand import Delivered, Scripted, Stock, endless
 
 # -- one step ---------------------------------------------------------------------------------
@@ -198,6 +199,12 @@ def test_a_split_that_makes_no_sense_is_an_error_and_the_step_ends(delivered, sh
         scheduler.step()
     scheduler.strategy = Fair("x")
     assert scheduler.step() == 2
+
+
+def test_a_share_of_nothing_is_asked_of_no_source():
+    given = {"x": 0, "y": 2, "z": 1}
+    strategy = Own("x", "y", "z", split=lambda *_: given)
+    assert checked_split(strategy, 3, {"x", "y"}, {}) == {"y": 2}
 
 
 def test_an_error_in_a_later_split_gives_back_what_was_taken(delivered):

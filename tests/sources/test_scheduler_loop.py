@@ -9,10 +9,10 @@ import pytest
 from drainq import Backoff
 from drainq.delayed import DelayedQueue
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
-from drainq.sources.loop_thread import Loop
+from drainq.sources.loop_thread import FOREVER, Loop
 from drainq.sources.scheduled_source import feed_of
 from drainq.sources.scheduler_delivery import Backlog
-from tests.sources.by_hand import HandExecutor, Scripted, Stock, endless
+from tests.sources.by_hand import HandExecutor, Raises, Scripted, Stock, endless
 
 # -- waiting for a step -----------------------------------------------------------------------
 
@@ -54,7 +54,60 @@ def test_a_loop_counts_the_turns_in_a_row_without_work_and_may_be_started_after_
     assert seen == ["begin", 0, 1, 2, 0, 1, "end", "begin", 0, "end"]
 
 
+def test_a_loop_sleeps_after_a_turn_without_work_unless_there_was_news_in_it():
+    class News(threading.Event):
+        def clear(self):
+            calls.append("turn")
+            super().clear()
+
+        def wait(self, timeout=None):
+            calls.append((timeout, self.is_set()))
+
+    naps, calls = iter([0.0, 5.0, FOREVER, None]), []
+
+    def turn(idle):
+        calls.append(threading.current_thread().name)
+        if idle == 0 and len(calls) > 3:
+            loop.wake()
+        return next(naps)
+
+    loop = Loop(turn, name="turns", begin=int, end=int)
+    loop._news = News()
+    loop.start()
+    assert loop.join(30) and not loop._news.is_set() and loop.stop(30)
+    assert loop._news.is_set()
+    assert calls == ["turn", "turns", "turn", "turns", (5.0, True), "turn", "turns", (None, False), "turn", "turns"]
+
+
 # -- the loop ---------------------------------------------------------------------------------
+
+
+def test_a_turn_says_how_long_the_loop_may_sleep(make, delivered):
+    told = make(Scripted())
+    backlog, down = [0], Raises(OSError("away"), 1, then=lambda n: [])
+    for sources, over, sleeps in (
+        ({"x": told}, 0, [FOREVER, FOREVER]),  # it announces its items
+        ({"x": told}, 5, [0.1, 0.4]),  # nobody tells when the backlog is smaller
+        ({"x": told, "y": down}, 0, [0.1, 0.4]),
+        ({"x": told, "y": Stock("a")}, 0, [0.0, 0.1, 0.4]),
+        ({"x": told, "y": Scripted(None)}, 0, [FOREVER]),  # nothing comes from the one that would have to be polled
+        ({"x": told, "y": Scripted([])}, 0, [0.1, 0.4, 0.8, 0.8]),
+        ({"x": Scripted(None)}, 0, [None]),
+    ):
+        idle = Backoff(0.1, 0.8, 4.0, jitter=0)
+        scheduler = SourceScheduler(
+            sources, delivered, Fair(*sources), backlog=lambda: backlog[0], max_backlog=5, idle=idle,
+            on_error=lambda *_: None,
+        )  # fmt: skip
+        backlog[0] = over
+        scheduler._listen()
+        idle_turns, slept = 0, []
+        for _ in sleeps:
+            slept.append(scheduler._turn(idle_turns))
+            idle_turns = idle_turns + 1 if slept[-1] else 0
+        assert slept == sleeps
+    scheduler._asking = 1  # another thread is to get the lock
+    assert scheduler._turn(0) == 0.001
 
 
 def test_the_loop_moves_everything_and_ends_with_its_sources(delivered):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from drainq.sources import Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
+from drainq.sources.scheduled_source import feed_of
 from drainq.sources.tracker.store import MemoryStore
 from tests.sources.by_hand import Raises, endless
 
@@ -128,6 +131,21 @@ class Envelope:
         self.queue.items = self.payload + self.queue.items
 
 
+def test_a_lease_is_settled_once():
+    class Queue:
+        def try_poll_many(self, n):
+            polled.append(n)
+            return SimpleNamespace(
+                payload=polled[-1:], ack=lambda: settled.append(("ack", n)), nack=lambda: settled.append(("nack", n))
+            )
+
+    polled, settled = [], []
+    feed = feed_of(Queue())
+    for n, settle in ((1, feed.delivered), (2, feed.failed), (3, feed.give_back), (4, feed.delivered)):
+        settle(feed.take(n))
+    assert settled == [("ack", 1), ("nack", 2), ("nack", 3), ("ack", 4)]
+
+
 class Delayed:
     """What the scheduler needs to see of a delayed queue."""
 
@@ -180,8 +198,10 @@ def test_what_a_forked_child_renews_is_empty_and_the_rest_of_an_iterator_is_the_
     assert [scheduler.step() for _ in range(3)] == [2, 0, 0]
     stats = scheduler.stats()
     assert (stats.errors, stats.paused, stats.sources["y"].held) == (1, True, 1)
+    scheduler._asking = 1  # another thread wants to change the sources
     scheduler._renew_in_child()
     stats = scheduler.stats()
+    assert scheduler._asking == 0
     assert (stats.steps, stats.moved, stats.errors, stats.paused) == (0, 0, 0, False)
     assert (stats.sources["x"].ended, stats.sources["x"].held, stats.sources["y"].held) == (True, 0, 0)
     assert scheduler.step() == 2 and delivered.items == ["a", "d", "d", "e"]

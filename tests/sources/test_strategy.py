@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq.sources import Fair, Prefer, Weighted
+from drainq.sources.scheduler_strategy import _round
 
 NAMES = "abcdefg"
 
@@ -84,7 +85,7 @@ def test_strategies_nest_as_values():
     "strategy", [Fair("x", "y"), Weighted({"x": 3, "y": 1.5}), Prefer("z", otherwise=Fair("x", Prefer("y")))]
 )
 def test_a_repr_reads_like_the_call_that_made_it(strategy):
-    assert eval(repr(strategy)) == strategy
+    assert eval(repr(strategy)) == strategy and ("Prefer" in repr(strategy)) == ("otherwise=" in repr(strategy))
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,7 @@ def test_a_repr_reads_like_the_call_that_made_it(strategy):
         (lambda: Weighted({"x": "3"}), ValueError, "got '3'"),
         (lambda: Fair(3), TypeError, "got 3"),
         (lambda: Prefer(None), TypeError, "got None"),
+        (lambda: Prefer("x", 5), TypeError, "got 5"),
     ],
 )
 def test_what_makes_no_strategy_is_refused(make, error, says):
@@ -107,6 +109,7 @@ def test_what_makes_no_strategy_is_refused(make, error, says):
 
 
 def test_of_what_cannot_be_split_evenly_the_largest_remainders_get_one_more():
+    assert _round({"a": 1.4, "b": -0.4}, 1) == {"a": 1, "b": 0}
     credits = {}
     assert Weighted({"a": 16, "b": 17, "c": 17}).split(5, "abc", credits) == {"a": 1, "b": 2, "c": 2}
     assert {name: round(credit, 9) for name, credit in credits.items()} == {"a": 0.6, "b": -0.3, "c": -0.3}

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drainq.sources import ItemState, ItemTracker
+from drainq.sources.tracker.store import MemoryStore
 from drainq.testing import ManualClock
 from tests.sources.by_hand import Raises
 
@@ -46,7 +47,7 @@ def tracker(open_tracker):
 
 
 def test_an_item_goes_from_scheduled_to_sent_to_done(tracker):
-    assert tracker.state("x", "1") is None
+    assert tracker.state("x", "1") is None and tracker.attempts("x", "1") == 0
     for state in (ItemState.SCHEDULED, ItemState.SENT, ItemState.DONE):
         tracker.mark("x", ["1"], state)
         assert tracker.state("x", "1") is state
@@ -95,6 +96,7 @@ def test_a_key_twice_in_one_call_is_one_item(tracker):
 
 def test_purge_forgets_what_has_been_finished_for_long_enough(tracker, clock):
     tracker.mark("x", ["done", "failed", "sent"], ItemState.SENT)
+    clock.advance(60)
     tracker.mark("x", ["done"], ItemState.DONE)
     tracker.mark("x", ["failed"], ItemState.FAILED)
     clock.advance(60)
@@ -108,6 +110,29 @@ def test_purge_forgets_what_has_been_finished_for_long_enough(tracker, clock):
         ItemState.DONE: 1,
         ItemState.FAILED: 0,
     }
+    tracker.mark("x", ["sent"], ItemState.FAILED)
+    clock.advance(1)
+    assert (tracker.purge(older_than=0), tracker.counts()) == (2, {})
+
+
+def test_keys_reach_the_store_once_and_in_order_with_the_time(clock):
+    class Store(MemoryStore):
+        def mark(self, *of):
+            marked.append(of)
+
+    marked = []
+    for keys in ("cab", "bac"):
+        ItemTracker(Store(), clock=clock).mark("x", [*keys, "a"], "done")
+    assert marked == [("x", ["a", "b", "c"], ItemState.DONE, clock.now())] * 2
+
+
+def test_a_child_connects_anew_and_a_closed_database_is_asked_nothing(tmp_path):
+    tracker = ItemTracker.open(f"sqlite:///{tmp_path / 'items.db'}")
+    tracker._store._renew_in_child()
+    assert tracker.counts() == {}
+    tracker.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        tracker.in_flight()
 
 
 def test_nothing_to_mark_is_fine_and_an_unknown_state_is_not(tracker):
@@ -207,6 +232,7 @@ def test_a_failed_write_leaves_the_connection_usable(tmp_path):
         (17, "1", TypeError, "source must be a str, got a int"),
         ("x", "a\0b", ValueError, "NUL"),
         ("x", "\ud800", ValueError, "UTF-8"),
+        ("x", "\udfff", ValueError, "UTF-8"),
     ],
 )
 def test_every_store_refuses_the_same_keys_and_marks_none_of_the_call(tracker, source, key, error, says):

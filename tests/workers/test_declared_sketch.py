@@ -7,8 +7,18 @@ import random
 import pytest
 
 from drainq.sketch import DDSketch
-from drainq.workers import Value
-from drainq.workers.merged import buckets, quantiles
+from drainq.workers import Metric, Value
+from drainq.workers.merged import Merged, buckets, quantiles
+
+
+def test_rows_hold_the_buckets_of_the_declared_accuracy():
+    metric = Metric("m", dict, keys={}, time="at", values={"x": Value.percentile("x", 50, relative_accuracy=0.2)})
+    merged, sketch = Merged(metric), DDSketch(0.2)
+    for number in (-3.0, 0.0, 1, 1e9):
+        merged.add([(merged.read({"at": 61.0, "x": number}), 1)])
+        sketch.add(number)
+    [(items, rows)] = merged.entries(0.0)
+    assert (items, rows) == (4, [("m_minute", (60,)), *[("m_minute_x", (60, *bucket)) for bucket in buckets(sketch)]])
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -162,6 +162,38 @@ def test_a_worker_that_holds_items_flushes_when_they_take_more_than_the_bound(ki
         worker([(str(number) * 900_000, 1)])
     assert len(taken or rows(url)) == 3 and agree(worker).pending == 2
     assert worker.close(PATIENCE) and len(taken or rows(url)) == 5
+    best = TopN(9, score=len, sink=taken.append, **common)  # it holds few items, and a flush would end their comparison
+    for number in range(5):
+        best([str(number) * 900_000])
+    assert best.stats().sent == 0 and best.close(PATIENCE) and best.stats().sent == 5
+
+
+@pytest.mark.parametrize("kind", ["aggregator", "top-n", "persister", "declared"])
+def test_what_a_forked_child_renews_holds_nothing_and_has_connections_of_its_own(kind, table, rows):
+    url, taken = table("k TEXT PRIMARY KEY, n INTEGER"), []
+    worker = {
+        "aggregator": lambda: MetricsAggregator(key=hash, merge=max, sink=taken.extend, flush_interval=None),
+        "top-n": lambda: TopN(9, score=hash, sink=taken.extend),
+        "persister": lambda: WORKERS["metrics-persister/t"](url, flush_interval=None),
+        "declared": lambda: WORKERS["declared-metrics/hits"](url, flush_interval=None),
+    }[kind]()
+    first, second, third = ([Hit("/", 60.0 * n)] if kind == "declared" else [(f"k{n}", n)] for n in range(3))
+    worker(first)
+    assert worker.flush()
+    worker(second)
+    taken.clear()
+    worker._renew_in_child()
+    assert counts(worker) == (0, 0, 0, 0, 0)
+    if kind in ("persister", "declared"):
+        sink = worker._tables if kind == "declared" else worker._table_sink
+        assert (sink._idle, sink._busy) == ([], [])
+    worker(third)
+    assert worker.flush() and counts(worker)[0] == 1
+    if kind == "declared":
+        assert [row["time"] for row in worker.read("hits")] == [0, 120]
+    else:
+        assert (taken or rows(url)[1:]) == third
+    worker.close()
 
 
 def test_on_error_gets_what_is_refused_or_lost_and_nothing_of_it_is_logged_twice(caplog):

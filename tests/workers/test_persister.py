@@ -15,6 +15,7 @@ from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import MetricsPersister
 from tests.patience import PATIENCE, Call, eventually
+from tests.sources.by_hand import Raises
 
 COLUMNS = ["page", "requests", "peak", "low"]
 MERGE = {"requests": "sum", "peak": "max", "low": "min"}
@@ -160,15 +161,42 @@ def test_rows_that_could_not_be_made_ready_are_written_by_the_next_flush(url, ro
 
 def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows, caplog):
     pages = persister(url, flush_interval=None)
-    pages([("a", 1, 1, 1)])
+    pages([("a", 1, 1, 1), ("a", 0, 1, 1)])
     with Database(url) as database:
         database.execute("ALTER TABLE t RENAME TO gone")
-        assert not pages.flush() and "1 items are not written yet, and are kept: " in caplog.text
+        assert not pages.flush() and "2 items are not written yet, and are kept: " in caplog.text
         database.execute("ALTER TABLE gone RENAME TO t")
     pages([("a", 2, 2, 2)])
     assert pages.close()
     assert rows(url) == [("a", 3, 2, 1)]
-    assert (pages.stats().sent, pages.stats().retried, pages.stats().lost) == (2, 1, 0)
+    assert (pages.stats().sent, pages.stats().retried, pages.stats().lost) == (3, 2, 0)
+
+
+def test_rows_that_are_given_up_are_lost_once_and_said_once(url, caplog):
+    pages = persister(url, flush_interval=None, retry_for=0)
+    pages._table_sink.send = Raises(Unavailable("away"), 1)
+    pages([("a", 1, 1, 1)])
+    assert not pages.flush() and pages.stats().lost == 1
+    assert [message.partition(": ")[2] for message in caplog.messages] == [
+        "the other side fails; trying again for 0 s: Unavailable: away",
+        "1 items are lost: Unavailable: away",
+    ]
+    assert pages.flush() and not pages.close() and (pages.stats().sent, pages.stats().retried) == (0, 0)
+
+
+def test_rows_that_are_on_their_way_at_the_end_of_close_go_to_the_delayed_queue(url):
+    entered, go, stopped = threading.Event(), threading.Event(), []
+    with DelayedQueue.open("memory:", "letters") as delayed:
+        pages = persister(url, flush_interval=None, delayed=delayed)
+        pages._table_sink.send = lambda *of: entered.set() or go.wait(PATIENCE) or []
+        stop, pages._resender.stop = pages._resender.stop, lambda deadline: stopped.append(deadline) or stop(deadline)
+        pages([("a", 1, 1, 1)])
+        flushed = Call(pages.flush)
+        assert entered.wait(PATIENCE)
+        pages.close(0.5)
+        eventually(lambda: pages.stats().dead_lettered == 1 and [None] != stopped != [])
+        go.set()
+        flushed.result()
 
 
 def test_what_a_failed_flush_leaves_is_older_than_what_comes_after_it(tmp_path):
@@ -205,9 +233,19 @@ def test_values_that_python_cannot_add_are_left_to_the_database(url, rows):
     with persister(url, flush_interval=None) as pages:
         pages([("a", 1, 1, 1), ("a", "2", 1, 1)])
     assert rows(url) == [("a", 3, 1, 1)]
+    with persister(url, flush_interval=None) as pages:
+        pages([("b", 0.5, 1, 1), ("b", 10**400, 1, 1)])  # one cannot be added to the other, nor stored
+    assert rows(url)[1:] == [("b", 0.5, 1, 1)] and pages.stats().refused == 1
 
 
 def test_only_a_missing_table_may_come_later(url):
+    pages = persister(url)
+    assert (pages._may_wait(), pages.close()) == (False, True)
+    assert pages._delivery.sink.described(("a", 1)) == f"a tuple for the columns {COLUMNS!r}"
+    late = MetricsPersister(url=url, table="late", columns=["page"], key=["page"], merge={})
+    with pytest.raises(DatabaseError, match="late"):
+        late.produce(("a",))
+    late.close()
     with pytest.raises(DatabaseError, match="nope"):
         MetricsPersister(url=url, table="t", columns=["page", "nope"], key=["page"], merge={})
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import Failure
+from drainq.delivery import Failure, Unavailable
 from drainq.sql import Database, DatabaseError, Upsert
 from drainq.testing import ManualClock
-from drainq.workers import BatchWriter, DeliveryError
+from drainq.workers import BatchWriter, DeliveryError, sql_sink
 from drainq.workers.sql_sink import TableSink
+from tests.patience import Call, eventually
 
 
 @pytest.fixture
@@ -106,6 +109,50 @@ def test_a_connection_waits_half_a_second_for_a_lock_and_is_closed_after_a_failu
         assert another is not database
 
 
+def test_a_cancel_ends_statements_and_attempts_to_connect_and_cuts_off_what_does_not_end(url, monkeypatch):
+    sink, told, attempts = TableSink(url, Upsert("t", ["id", "what"])), [], []
+    sink.close()
+
+    def busy(name, ends):
+        def cancel(connection, within):
+            told.append(("cancel", connection, 0 < within <= 0.1))
+            if ends:
+                sink._give_back(database)
+
+        dialect = SimpleNamespace(cancel=cancel, cut=lambda connection: told.append(("cut", connection)))
+        database = SimpleNamespace(connection=name, dialect=dialect, close=lambda: told.append(("close", name)))
+        sink._busy.append(database)
+        return database
+
+    slow = [busy("a", True), busy("b", False)][1]
+    start = sql_sink.start_thread
+    monkeypatch.setattr(sql_sink, "start_thread", lambda run, *, name, args: attempts.append(lambda: run(*args)))
+    opening = Call(sink._take)
+    eventually(lambda: sink._lock._waiters)
+    sink.cancel()
+    for call in (opening.result, sink._take):  # the one that waits, and a later one
+        with pytest.raises(Unavailable, match=r"the time of close\(\) ran out while sqlite:.* was opened"):
+            call()
+    assert told == [("cancel", "a", True), ("cancel", "b", True), ("cut", "b")]
+    monkeypatch.setattr(sql_sink, "Database", lambda url: busy("late", True))
+    attempts[0]()  # it connects after all: nobody wants the connection any more
+    sink._try_to_open(wanted := Future())  # one that is wanted, but has no lock_wait
+    assert told[3:] == [("close", "late")] * 2 and isinstance(wanted.exception(), AttributeError)
+    sink._put_away(slow)
+    sink.close()
+    assert told[5:] == [("close", "b"), ("close", "a")]
+    monkeypatch.undo()
+    assert start is sql_sink.start_thread and sink.send([(1, "x")]) == []
+
+
+def test_a_key_of_several_columns_is_all_of_them(table):
+    t = BatchWriter(
+        url=table("a INTEGER, b INTEGER, c TEXT, PRIMARY KEY (b, c)"), table="t", columns=["a", "b", "c"],
+        key=["b", "c"],
+    )  # fmt: skip
+    assert t._key_of((1, 2, "x")) == (2, "x") and t.close()
+
+
 def test_an_error_of_the_database_means_what_its_cause_means(url):
     sink = TableSink(url, Upsert("t", ["id", "what"]))
     locked = sqlite3.OperationalError("database is locked")
@@ -113,7 +160,8 @@ def test_an_error_of_the_database_means_what_its_cause_means(url):
         error = DatabaseError("cannot open")
         error.__cause__ = cause
         assert sink.failure_of(error) is meaning
-    assert sink.failure_of(locked) is Failure.PASSES and sink.failure_of(KeyError()) is Failure.DATA
+    assert sink.failure_of(locked) is sink.failure_of(Unavailable("out of time")) is Failure.PASSES
+    assert sink.failure_of(KeyError()) is Failure.DATA
 
 
 def test_a_missing_table_is_said_at_once(url):

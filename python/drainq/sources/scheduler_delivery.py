@@ -58,7 +58,7 @@ class Backlog:
         backlog = number_of_items("what backlog() returns", self._ask())
         if backlog >= self._maximum:
             self.paused = True
-        elif not self.paused or self._resume is None or backlog <= self._resume:
+        elif self._resume is None or backlog <= self._resume:
             self.paused = False
         return 0 if self.paused else min(wanted, self._maximum - backlog)
 

@@ -61,7 +61,7 @@ class Merged:
                 if not isinstance(found, (int, float, Decimal)) or not math.isfinite(found):
                     got = f"a {type(found).__name__} in a {type(item).__name__}"
                     raise UnfitItem(f"{metric.name}: {column!r} must be of a finite number, got {got}")
-                if value.kind == "percentile" or isinstance(found, Decimal):
+                if isinstance(found, Decimal):
                     found = float(found)
             values.append(str(found) if value.kind == "distinct" and found is not None else found)
         return (*key, int(second // self._seconds) * self._seconds), values

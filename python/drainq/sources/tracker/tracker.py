@@ -87,9 +87,8 @@ class ItemTracker:
         state = ItemState(state)
         if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
             raise TypeError(f"mark takes an iterable of keys, such as [key], got a {type(keys).__name__}")
-        distinct = {_text("a key", key) for key in keys}
-        if distinct:  # sorted, so that two writers of the same items cannot deadlock
-            self._store.mark(_text("source", source), sorted(distinct), state, self._clock.now())
+        distinct = sorted({_text("a key", key) for key in keys})  # so that two writers of the same cannot deadlock
+        self._store.mark(_text("source", source), distinct, state, self._clock.now())
 
     def state(self, source: str, key: str) -> ItemState | None:
         """Return an item's state; None if it is unknown."""
