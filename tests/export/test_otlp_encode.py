@@ -51,6 +51,8 @@ def test_metrics_that_differ_in_more_than_the_name_stay_apart():
         MetricPoint("m", 1, monotonic=False),
         MetricPoint("m", 1, cumulative=True, start=1.0),
         MetricPoint("m", 1, kind="gauge"),
+        MetricPoint("m", 1, description="of another kind"),
+        MetricPoint("m", 1, unit="s"),
         MetricPoint("m", 2),
     ]
     metrics = decoded(sent).resource_metrics[0].scope_metrics[0].metrics
@@ -59,8 +61,12 @@ def test_metrics_that_differ_in_more_than_the_name_stay_apart():
         ("sum", False, 1),
         ("sum", True, 2),
         ("gauge", False, 0),
+        ("sum", True, 1),
+        ("sum", True, 1),
     ]
-    assert [len(m.sum.data_points) for m in metrics] == [2, 1, 1, 0]
+    assert [(m.description, m.unit, len(m.sum.data_points)) for m in metrics] == [
+        ("", "", 2), ("", "", 1), ("", "", 1), ("", "", 0), ("of another kind", "", 1), ("", "s", 1)
+    ]  # fmt: skip
 
 
 def test_a_histogram_of_a_sketch_is_exponential():

@@ -134,7 +134,9 @@ def test_a_server_that_left_the_list_is_closed_and_what_it_owed_goes_to_another(
 def test_after_the_cancel_nothing_is_sent():
     sink = sink_to(a=(server := Server()))
     sink.cancel()
-    assert list(rest_of(sink, [1, 2])) == [1, 2] and server.sent() == []
+    assert list(rest_of(sink, [1, 2])) == [1, 2] and server.sent() == [] and len(server.answers) == 1
+    sink.close()
+    assert server.closed and not sink._peers
 
 
 def test_a_batch_is_full_at_its_items_and_at_its_bytes():
@@ -147,6 +149,8 @@ def test_a_batch_is_full_at_its_items_and_at_its_bytes():
 
 def test_a_key_has_the_server_of_its_type_and_value_whatever_was_asked_before():
     router = Router("hash", lambda key: key)
+    ordered, turned = {"a": 1, "b": 2}, {"b": 2, "a": 1}  # one key, however its parts are ordered
+    assert owner(ordered, many := [f"{number}:1" for number in range(99)]) == owner(turned, many)
     for addresses in (["a", "b", "c"], ["b", "c", "d"], ["a", "b", "c"]):
         for key in [*range(20), True, 1.0, "1", [1], [2]]:
             assert router.split([key], addresses, lambda _: True) == {owner(key, addresses): [0]}

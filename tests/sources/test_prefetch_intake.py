@@ -254,6 +254,7 @@ def test_a_close_ends_a_batch_that_is_read_as_it_comes_with_the_next_item(make, 
 def test_a_list_that_its_source_changes_afterwards_is_read_as_it_was():
     answer = [1, 2, 3]
     batch = SourceBatch(answer)
+    assert (batch.comes_as_read, SourceBatch(type("Lazy", (list,), {})()).comes_as_read) == (False, True)
     answer.clear()
     assert (batch.take(2), batch.ended, batch.take(2), batch.ended) == ([1, 2], False, [3], True)
 

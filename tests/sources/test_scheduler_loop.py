@@ -219,7 +219,8 @@ def test_a_running_loop_listens_to_an_added_source_and_a_stopped_one_to_none():
     first, late = (PrefetchSource(Scripted([]), 10, 2, executor=HandExecutor()) for _ in range(2))
     with SourceScheduler({"x": first}, lambda name, items: None, Fair("x")) as scheduler:
         scheduler.add_source("y", late)
-        assert late._reports.listeners == (scheduler.wake,) and scheduler.join(0) is late.wait(0) is False
+        assert scheduler._plan.accounts["y"].announces and late._reports.listeners == (scheduler.wake,)
+        assert scheduler.join(0) is late.wait(0) is False
     assert first._reports.listeners == late._reports.listeners == ()
 
 

@@ -211,7 +211,7 @@ class RemoteSink(Sink):
         for parcel in items.parcels:
             parcel.failure = None
             own = [items[place] for place in parcel.places]
-            if parcel.peer in addresses and (not self._router.moves or parcel.failures < TRIES):
+            if parcel.peer in addresses and parcel.failures < TRIES:
                 again.append(parcel)
                 continue
             split = self._router.split(own, addresses, self._is_up)

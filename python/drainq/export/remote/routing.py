@@ -61,11 +61,6 @@ class Router:
         self._peers: tuple[str, ...] = ()
         self._owners: dict[Any, str] = {}
 
-    @property
-    def moves(self) -> bool:
-        """True if another peer may take the items of a peer that is down."""
-        return self._rule != "hash"
-
     def split(self, items: Sequence[Any], peers: Sequence[str], up: Callable[[str], bool]) -> dict[str, list[int]]:
         """Return the indexes of the items, by the peer that gets them.
 
