@@ -19,7 +19,9 @@ def decoded(points, **more):
 
 def test_a_sum_and_a_gauge_keep_value_attributes_and_times():
     sent = [
-        MetricPoint("hits", 3, {"page": "/", "ok": True, "n": 7, "f": 0.5, "b": b"\0\xff", "l": ["a", 1]}, time=2.5),
+        MetricPoint(
+            "hits", 3, {"page": "/", "ok": True, "n": 7, "f": 0.5, "b": b"\0\xff", "l": ["a", 1], "no": ()}, time=2.5
+        ),
         MetricPoint("hits", 4.5, time=3.0, start=1.0),
         MetricPoint("load", -2, kind="gauge", unit="1", description="how busy", time=4.0),
     ]
@@ -34,6 +36,7 @@ def test_a_sum_and_a_gauge_keep_value_attributes_and_times():
         "f": "double_value",
         "b": "bytes_value",
         "l": "array_value",
+        "no": "array_value",
     }
     assert found["b"].bytes_value == b"\0\xff" and found["l"].array_value.values[1].int_value == 1
     assert (more[2].as_double, more[2].start_time_unix_nano) == (4.5, 1_000_000_000)

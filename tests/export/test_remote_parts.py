@@ -15,7 +15,7 @@ from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.delivery import DeliveryStopped, Unavailable
 from drainq.export import RemoteServer
 from drainq.export.remote import peer as peers
-from drainq.export.remote.client import PAUSE, TRIES, RemoteSink
+from drainq.export.remote.client import PAUSE, RemoteSink
 from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.received import Received
 from drainq.export.remote.routing import Router, owner
@@ -116,10 +116,9 @@ def test_only_servers_that_will_never_take_anything_stop_the_client(codes, kind)
 def test_after_some_tries_another_server_gets_the_batch_under_a_new_number():
     sink = sink_to("first", a=(first := Server(failed(), failed())), b=(second := Server()))
     rest = rest_of(sink, [1, 2])
-    for _ in range(TRIES - 1):
-        rest = rest_of(sink, rest)
+    rest = rest_of(sink, rest)
     assert not sink.send(rest)
-    assert first.sent() == [(1, 1, 2)] * TRIES and second.sent() == [(2, 2, 2)]
+    assert first.sent() == [(1, 1, 2)] * 2 and second.sent() == [(2, 2, 2)]
 
 
 def test_a_server_that_left_the_list_is_closed_and_what_it_owed_goes_to_another():
@@ -192,13 +191,14 @@ def test_a_stream_moves_with_its_first_batch_and_with_each_answer_and_stays_whil
     monkeypatch.setattr(peers, "IDLE", 0.0)
     peer = Peer(None, window=2, timeout=1.0)
     stream, one, two = peers._Stream(peer, None), parcel(1), parcel(2)
+    peer.note_failure(1.0)
     peer._stream, requests = stream, stream.requests()
     moves = []
     for do in (lambda: peer.put(one, None), lambda: peer.put(two, None), lambda: stream._acknowledge(Ack(1))):
         stream.moved_at = 0.0
         do()
         moves.append(stream.moved_at > 0)
-    assert moves == [True, False, True] and one.ack == Ack(1)
+    assert moves == [True, False, True] and one.ack == Ack(1) and peer.is_up(1.0, PAUSE)
     assert [next(requests), next(requests)] == [encode(one.batch), encode(two.batch)]
     peer.put(parcel(3), None)
     assert next(requests) == encode(parcel(3).batch)
@@ -263,7 +263,17 @@ def test_a_server_counts_what_it_handled_and_names_places_in_the_batch(gathered)
         assert (stats.received, stats.refused, stats.failed, stats.repeated) == (4, 2, 2, 3) and gathered.entered == 1
 
 
+def test_no_server_that_works_is_still_the_one_whose_turn_it_is():
+    for rule, chosen in (("first", "aaa"), ("rolling", "aba")):
+        router = Router(rule, None)
+        assert [list(router.split([1], ["a", "b"], lambda _: False)) for _ in range(3)] == [[peer] for peer in chosen]
+
+
 def test_a_batch_for_a_queue_that_is_shut_down_is_not_received_and_may_come_again():
+    with RemoteServer(address=LOCAL, handler=print) as server:
+        server._own.shutdown()
+        with pytest.raises(_Closing):
+            server._receive(encode(WireBatch("s", 1, 1, [msgspec.Raw(b"\x01")])))
     with BatchQueue("behind", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=print)) as queue:
         with RemoteServer(address=LOCAL, queue=queue) as server:
             queue.shutdown()

@@ -76,6 +76,17 @@ def sink_and_worker(noted):
     return sink, options
 
 
+def over_and_anew(sink):
+    """Cancel and close a sink, and have a forked child renew it; return the calls of its connection."""
+    sink._connection._noted.clear()
+    before = sink._calls
+    sink.cancel()
+    sink.close()
+    sink.forget()
+    assert before._over and not sink._calls._over
+    return sink._connection._noted[:]
+
+
 def test_an_exporter_hands_on_what_it_was_given(noted):
     own = {"endpoint": "there:1", "insecure": False, "headers": {"a": "b"}, "certificate": TLS["certificate"]}
     settings = {"retry_for": 4, "log_values": True, "clock": ManualClock()}
@@ -86,15 +97,21 @@ def test_an_exporter_hands_on_what_it_was_given(noted):
     sink, options = sink_and_worker(noted)
     assert options == {"default_name": "otlp-metrics/there", **points, **settings}
     assert (sink._timeout, sink._limit, sink._log_values) == (3.0, 4 * 1024 * 1024, True)
+    assert over_and_anew(sink) == [("connection.close", (), {})]
     assert sink._encoder._resource == {"service.name": "s"} and sink._encoder._scope == ("drainq", "")
 
+    noted.clear()
     SkyWalkingMetricsExporter(**own, timeout=3, bucket="day", time_zone="Europe/Bucharest", ask_every=5, **settings)
     assert connected(noted) == {"needs": "grpc", **own}
     sink, options = sink_and_worker(noted)
     assert options == {"default_name": "skywalking-metrics/there", **points, **settings}
     assert (sink._timeout, sink._ask_every, sink._clock, sink._log_values) == (3.0, 5.0, settings["clock"], True)
+    sink._wanted, sink._asked_at = frozenset({("m", 0)}), 1.0
+    assert over_and_anew(sink) == [("connection.close", (), {})]
+    assert (sink._wanted, sink._asked_at) == (frozenset(), None)
     assert (sink._format, sink._zone) == ("%Y%m%d", ZoneInfo("Europe/Bucharest"))
 
+    noted.clear()
     KafkaExporter(config={"a": 1}, topic="t", **settings)
     assert noted[0] == ("sink", ({"a": 1}, "t"), {"patience": 4.0})
     _, options = sink_and_worker(noted)

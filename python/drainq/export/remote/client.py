@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from drainq.delivery.options import SendingSettings
 
 PAUSE = 5.0  # seconds for which routing skips a failed peer, if the rule allows that
-TRIES = 2  # tries of a batch at one server, before another one gets it, if the rule allows that
+TRIES = 2  # tries of a batch at one server, before it is routed anew
 BATCH_ITEMS = 1000
 
 Connect = Callable[[str], Connection]
