@@ -174,7 +174,7 @@ def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows, c
 
 def test_rows_that_are_given_up_are_lost_once_and_said_once(url, caplog):
     pages = persister(url, flush_interval=None, retry_for=0)
-    pages._table_sink.send = Raises(Unavailable("away"), 1)
+    pages._table_sink.send_within = Raises(Unavailable("away"), 1)
     pages([("a", 1, 1, 1)])
     assert not pages.flush() and pages.stats().lost == 1
     assert [message.partition(": ")[2] for message in caplog.messages] == [
@@ -188,7 +188,7 @@ def test_rows_that_are_on_their_way_at_the_end_of_close_go_to_the_delayed_queue(
     entered, go, stopped = threading.Event(), threading.Event(), []
     with DelayedQueue.open("memory:", "letters") as delayed:
         pages = persister(url, flush_interval=None, delayed=delayed)
-        pages._table_sink.send = lambda *of: entered.set() or go.wait(PATIENCE) or []
+        pages._table_sink.send_within = lambda *of: entered.set() or go.wait(PATIENCE) or []
         stop, pages._resender.stop = pages._resender.stop, lambda deadline: stopped.append(deadline) or stop(deadline)
         pages([("a", 1, 1, 1)])
         flushed = Call(pages.flush)

@@ -222,7 +222,7 @@ class TableSink(Sink):
             elif is_wanted and database is not None:
                 opening.set_result(database)
             self._lock.notify_all()
-        if database is not None and (error is not None or not is_wanted):
+        if database is not None and not is_wanted:
             database.close()
 
     def _give_back(self, database: Database) -> None:
