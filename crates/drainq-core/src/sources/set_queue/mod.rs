@@ -223,7 +223,5 @@ impl<E> SetQueue<E> {
     }
 }
 
-#[cfg(all(test, not(loom), not(drainq_shuttle)))]
-mod agreement;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! The set queue against plain lists and sets.
+#![cfg(not(any(loom, drainq_shuttle)))]
 
-use super::*;
+use drainq_core::sources::set_queue::{AfterTake, Lookup, Poll, Same, SetQueue};
 use proptest::prelude::*;
+use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
