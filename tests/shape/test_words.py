@@ -41,7 +41,7 @@ DOCUMENTED = re.compile(
     r" *(?:pub(?:\([^)]*\))? )?(?:(?:const|unsafe|async) )*(?:extern \"[^\"]+\" )?fn (\w+)",
     re.MULTILINE,
 )
-METHODS = re.compile(r"^#\[pymethods\]\n.*?^\}", re.MULTILINE | re.DOTALL)
+METHODS = re.compile(r"^( *)#\[pymethods\]\n.*?^\1\}", re.MULTILINE | re.DOTALL)
 VERB = re.compile(r" */// (?:[A-Z][a-z]+s|Has|Whether)\b(?! *///)")
 NO_VERB = frozenset(
     "a an the this that these those it its he they their there such all any both each every no none nothing one two"

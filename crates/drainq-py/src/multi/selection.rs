@@ -3,7 +3,7 @@
 use super::core_types::{Core, Wait};
 use super::label::Label;
 use super::sub_queue::{SubQueue, left, shown};
-use crate::waiting::stream::Taken;
+use crate::waiting::queue::Taken;
 use crate::{errors, gil};
 use drainq_core::multi::{Gathered, Nothing, Order};
 use pyo3::prelude::*;

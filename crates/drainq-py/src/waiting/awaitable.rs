@@ -16,7 +16,7 @@ use crate::{errors, gil, pickling};
 use pyo3::exceptions::{PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::sync::Arc;
 
 /// A call that a coroutine tries until it succeeds. Its end leaves the waiters.
@@ -36,8 +36,10 @@ pub trait AsyncCall: Send + Sync {
     /// Counts a call that was started and then given up.
     fn count_given_up(&self) {}
 
-    /// Returns the warning for a call that was never started; `None` if such a call loses nothing.
-    fn never_awaited(&self) -> Option<&'static CStr>;
+    /// Returns the method that made the call, for the warning if it is never started; `None` if that loses nothing.
+    fn method(&self) -> Option<String> {
+        None
+    }
 
     /// Shows the objects that the call holds to the garbage collector.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
@@ -53,10 +55,6 @@ impl AsyncCall for Ready {
 
     fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
         unreachable!("the first try has a result")
-    }
-
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        None
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -164,13 +162,14 @@ impl QueueAwaitable {
     /// Warns as Python does of a coroutine that is dropped before it ran: a put whose ``await`` was forgotten would
     /// otherwise lose its item silently.
     fn warn_if_never_awaited(&self) {
-        let never_awaited = self.call.as_ref().filter(|_| !self.is_started).and_then(|call| call.never_awaited());
-        let Some(message) = never_awaited else { return };
+        let never_awaited = self.call.as_ref().filter(|_| !self.is_started).and_then(|call| call.method());
+        let message = never_awaited.map(|method| CString::new(format!("coroutine '{method}' was never awaited")));
+        let Some(Ok(message)) = message else { return };
         gil::held(|py| {
             // The coroutine may be dropped while an exception is being raised, which must stay set.
             let on_its_way = PyErr::take(py);
             let category = py.get_type::<PyRuntimeWarning>();
-            if let Err(error) = PyErr::warn(py, &category, message, 1) {
+            if let Err(error) = PyErr::warn(py, &category, &message, 1) {
                 error.write_unraisable(py, None);
             }
             if let Some(error) = on_its_way {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `blocking.rs` | blocked threads, and Ctrl-C |
 //! | `awaitable.rs`, `event_loops.rs` | sleeping tasks, and how they are notified |
-//! | `join.rs` | the wait for the end of the work |
+//! | `queue.rs` | the calls that take items or wait for the end of the work, for both classes |
 //! | `stream.rs` | the items of a queue until its shutdown, for threads and for tasks |
 //!
 //! No file here names a class of queue: a call comes with its [`WaitingPlace`], or as a trait.
@@ -12,7 +12,7 @@
 pub mod awaitable;
 pub mod blocking;
 pub mod event_loops;
-pub mod join;
+pub mod queue;
 pub mod stream;
 
 use drainq_core::multi;
@@ -28,20 +28,6 @@ pub trait WaitingPlace: Send + Sync {
 
     /// Takes the tokens of stalled waiters back, and gives them to the next waiters.
     fn pass_stalled_on(&self, stalled: Stalled);
-}
-
-impl WaitingPlace for Box<dyn WaitingPlace> {
-    fn enter(&mut self, wake: Box<dyn Wake>) {
-        (**self).enter(wake);
-    }
-
-    fn find_stalled(&mut self) -> Option<Stalled> {
-        (**self).find_stalled()
-    }
-
-    fn pass_stalled_on(&self, stalled: Stalled) {
-        (**self).pass_stalled_on(stalled);
-    }
 }
 
 impl<T: Send, L: Send + Sync> WaitingPlace for multi::Wait<T, L> {

@@ -1,59 +1,8 @@
 //! `stream()` and `stream_async()`: the items of a queue until its shutdown.
 
 use super::awaitable::QueueAwaitable;
-use crate::errors;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-
-/// The result of a try to take.
-pub enum Taken<T> {
-    /// The taken value.
-    Got(T),
-    /// There is no item now.
-    Empty,
-    /// The queue was shut down, and nothing is left.
-    ShutDown,
-}
-
-impl<T> Taken<T> {
-    /// Returns the item; `None` if there is none now, and the exception of `shut_down` if there will never be one.
-    #[inline]
-    pub fn or_wait(self, shut_down: impl FnOnce() -> PyErr) -> PyResult<Option<T>> {
-        match self {
-            Self::Got(taken) => Ok(Some(taken)),
-            Self::Empty => Ok(None),
-            Self::ShutDown => Err(shut_down()),
-        }
-    }
-
-    /// Returns the result for a stream: its inner `None` is the end.
-    pub fn or_end(self) -> Option<Option<T>> {
-        match self {
-            Self::Got(taken) => Some(Some(taken)),
-            Self::Empty => None,
-            Self::ShutDown => Some(None),
-        }
-    }
-}
-
-/// The effect of a shutdown on a coroutine that gets an item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum AtShutdown {
-    /// Raises `ShutDown`.
-    Raise,
-    /// Ends the `async for`.
-    StopIteration,
-}
-
-impl AtShutdown {
-    /// Makes the exception of a coroutine; `shut_down` makes that of the queue.
-    pub fn error(self, shut_down: impl FnOnce() -> PyErr) -> PyErr {
-        match self {
-            Self::Raise => shut_down(),
-            Self::StopIteration => errors::stop_async_iteration(),
-        }
-    }
-}
 
 /// A queue whose items are taken one by one.
 pub trait Streamed: Send + Sync {

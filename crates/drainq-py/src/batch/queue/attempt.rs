@@ -25,7 +25,6 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
-use std::ffi::CStr;
 use std::sync::Arc;
 
 /// An item that is offered to a queue from a coroutine.
@@ -131,10 +130,6 @@ impl AsyncCall for WhenRoom {
 
     fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
         (&mut self.place, &self.attempt.get().queue.get().shared().process().waiting_tasks.event_loops)
-    }
-
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        None
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

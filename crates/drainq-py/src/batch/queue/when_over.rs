@@ -15,7 +15,6 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
-use std::ffi::CStr;
 use std::sync::Arc;
 
 /// The call that waits until `state` has an answer, which then stays.
@@ -45,10 +44,6 @@ impl AsyncCall for WhenOver {
 
     fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
         (&mut self.place, &self.queue.get().shared().process().waiting_tasks.event_loops)
-    }
-
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        None
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -2,31 +2,8 @@
 
 use super::MultiQueue;
 use crate::arguments;
-use crate::waiting::WaitingPlace;
-use crate::waiting::awaitable::QueueAwaitable;
-use crate::waiting::event_loops::EventLoops;
-use crate::waiting::join::{self, Joined};
-use pyo3::gc::{PyTraverseError, PyVisit};
+use crate::waiting::queue;
 use pyo3::prelude::*;
-use std::sync::Arc;
-
-impl Joined for Py<MultiQueue> {
-    fn is_finished(&self) -> bool {
-        self.get().core.shared().unfinished() == 0
-    }
-
-    fn joiner(&self) -> Box<dyn WaitingPlace> {
-        Box::new(self.get().core.joiner())
-    }
-
-    fn event_loops(&self) -> &Arc<EventLoops> {
-        &self.get().event_loops
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(self)
-    }
-}
 
 #[pymethods]
 impl MultiQueue {
@@ -39,7 +16,7 @@ impl MultiQueue {
     ///
     /// Source: ``queue.Queue.task_done``.
     fn task_done(&self) -> PyResult<()> {
-        if self.core.task_done() { Ok(()) } else { Err(join::too_many()) }
+        if self.core.task_done() { Ok(()) } else { Err(queue::too_many_done()) }
     }
 
     /// Wait until each item that was put is done (:meth:`task_done`) or was removed.
@@ -62,20 +39,7 @@ impl MultiQueue {
     ///
     /// Source: ``queue.Queue.join``; the timeout is drainq's.
     #[pyo3(signature = (timeout=None))]
-    fn join(
-        slf: Py<Self>,
-        py: Python<'_>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<bool> {
-        join::join(py, &slf, timeout)
-    }
-
-    /// Wait from a coroutine as :meth:`join` does: ``await queue.join_async()``.
-    #[pyo3(signature = (timeout=None))]
-    fn join_async(
-        slf: Py<Self>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<QueueAwaitable> {
-        join::join_async(slf, timeout)
+    fn join(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>) -> PyResult<bool> {
+        queue::join(self, py, timeout)
     }
 }

@@ -1,36 +1,12 @@
-//! `get_many`: many items at once.
+//! `get_many` and its coroutine: many items at once.
 
-use super::{MultiQueue, shut_down};
+use super::MultiQueue;
 use crate::arguments;
 use crate::deadline::MayWait;
-use crate::multi::core_types::Wait;
-use crate::multi::sub_queue::left;
-use crate::waiting::blocking::{Otherwise, until};
-use drainq_core::multi::Gathered;
+use crate::waiting::awaitable::QueueAwaitable;
+use crate::waiting::queue;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-
-impl MultiQueue {
-    /// Takes up to `most` items by turns; `None` if there are fewer than `least` and the call may wait.
-    pub(super) fn take_many(
-        &self,
-        py: Python<'_>,
-        waiter: &mut Wait,
-        otherwise: Otherwise,
-        least: usize,
-        most: usize,
-    ) -> PyResult<Option<Vec<Py<PyAny>>>> {
-        let least = if otherwise == Otherwise::GiveUp { 0 } else { least };
-        if self.selection.gather(py, &self.core, waiter, least, most)? == Gathered::TooFew {
-            return Ok(None);
-        }
-        let items: Vec<_> = waiter.finish().into_iter().map(|item| left(py, item)).collect();
-        if items.is_empty() && most > 0 && self.core.is_shut_down() {
-            return Err(shut_down(py));
-        }
-        Ok(Some(items))
-    }
-}
 
 #[pymethods]
 impl MultiQueue {
@@ -70,12 +46,40 @@ impl MultiQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let (most, least) = arguments::amounts(n, min_items)?;
-        let (may_wait, core) = (MayWait::new(least > 0, timeout)?, &self.core);
-        if let Some(items) = self.selection.take_all(py, core, least, most) {
-            return PyList::new(py, items);
+        let may_wait = MayWait::new(least > 0, timeout)?;
+        match self.selection.take_all(py, &self.core, least, most) {
+            Some(items) => PyList::new(py, items),
+            None => queue::get_many(self, py, (most, least), may_wait),
         }
-        let items =
-            until(py, core.getter(), may_wait, |waiter, otherwise| self.take_many(py, waiter, otherwise, least, most))?;
-        PyList::new(py, items.unwrap_or_default())
+    }
+
+    /// Take many items at once, from a coroutine, as :meth:`get_many` does.
+    ///
+    /// Cancelling the wait takes nothing.
+    ///
+    /// Args:
+    ///     n, min_items, timeout: as :meth:`get_many`.
+    /// Returns:
+    ///     The list that :meth:`get_many` returns, when awaited.
+    /// Raises:
+    ///     ShutDown: as :meth:`get_many`, when awaited.
+    ///     ValueError: as :meth:`get_many`.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import MultiQueue
+    ///     >>> queue = MultiQueue()
+    ///     >>> queue.add_sub_queue("mail").put_many(["a", "b", "c"])
+    ///     3
+    ///     >>> asyncio.run(queue.get_many_async(2))
+    ///     ['a', 'b']
+    #[pyo3(signature = (n, *, min_items=1, timeout=None))]
+    fn get_many_async(
+        slf: Py<Self>,
+        #[pyo3(from_py_with = arguments::n)] n: i64,
+        #[pyo3(from_py_with = arguments::min_items)] min_items: i64,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        queue::get_many_async(slf, arguments::amounts(n, min_items)?, timeout)
     }
 }

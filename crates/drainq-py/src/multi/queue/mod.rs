@@ -3,13 +3,12 @@
 //! | file | verb |
 //! | --- | --- |
 //! | `sub_queues.rs` | add, remove, look up sub-queues |
-//! | `get.rs`, `get_many.rs`, `get_async.rs` | take items |
+//! | `get.rs`, `get_many.rs` | take items |
 //! | `done.rs` | the end of the work |
 //! | here | shut down, count |
 
 mod done;
 mod get;
-mod get_async;
 mod get_many;
 mod sub_queues;
 
@@ -18,15 +17,14 @@ use super::selection::SelectionRule;
 use super::stats;
 use super::sub_queue::{SubQueue, left};
 use crate::monitoring::object_registry::Observed;
-use crate::waiting::awaitable::QueueAwaitable;
 use crate::waiting::event_loops::EventLoops;
-use crate::waiting::stream::Taken;
-use crate::{arguments, errors, fork, pickling};
+use crate::waiting::queue::shared_methods;
+use crate::{arguments, fork, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 use std::sync::{Arc, Weak};
 
 /// Many keyed queues behind one blocking ``get``.
@@ -72,29 +70,9 @@ impl MultiQueue {
     pub fn observed(&self) -> Weak<dyn Observed> {
         Arc::downgrade(self.core.shared()) as Weak<dyn Observed>
     }
-
-    /// Takes an item, or returns why there is none.
-    #[inline]
-    fn take(&self, py: Python<'_>) -> PyResult<Taken<Py<PyAny>>> {
-        self.selection.take(py, &self.core)
-    }
-
-    /// Takes an item; `None` if there is none now.
-    #[inline]
-    fn take_or_wait(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.take(py)?.or_wait(|| shut_down(py))
-    }
 }
 
-#[cold]
-fn empty(py: Python<'_>) -> PyErr {
-    errors::EMPTY.error(py, "no enabled sub-queue holds an item")
-}
-
-#[cold]
-fn shut_down(py: Python<'_>) -> PyErr {
-    errors::SHUT_DOWN.error(py, "the multi-queue was shut down and nothing is left to get")
-}
+shared_methods!(MultiQueue);
 
 #[pymethods]
 impl MultiQueue {
@@ -144,27 +122,6 @@ impl MultiQueue {
         let (keys, sub_queues): (Vec<_>, Vec<_>) = self.sub_queues.bind(py).iter().unzip();
         let cores = sub_queues.iter().map(|sub| Ok(sub.cast::<SubQueue>()?.get().core()));
         stats::of_multi_queue(py, &self.core, keys, &cores.collect::<PyResult<Vec<_>>>()?)
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    /// Shuts the queue down; waiting items can still be taken.
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.shutdown(py, false);
-    }
-
-    fn __aenter__(slf: Py<Self>) -> QueueAwaitable {
-        QueueAwaitable::ready(slf.into_any())
-    }
-
-    /// Shuts the queue down, as `__exit__` does: nothing is waited for.
-    #[pyo3(signature = (*_exception))]
-    fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> QueueAwaitable {
-        self.shutdown(py, false);
-        QueueAwaitable::ready(py.None())
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {

@@ -12,7 +12,6 @@ use drainq_core::multi::PutRefusal;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
-use std::ffi::CStr;
 use std::sync::Arc;
 
 /// The call that puts an item.
@@ -47,8 +46,8 @@ impl AsyncCall for Put {
         self.sub_queue.get().core.reject(1);
     }
 
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        Some(c"coroutine 'SubQueue.put_async' was never awaited")
+    fn method(&self) -> Option<String> {
+        Some("SubQueue.put_async".to_owned())
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

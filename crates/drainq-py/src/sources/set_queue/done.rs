@@ -1,36 +1,11 @@
 //! `done`, `task_done` and `join`; the polls during which a done item stays known.
 
 use super::SetQueue;
-use super::state::WaitFor;
-use super::waiting::{SetWait, release};
+use super::waiting::release;
 use crate::arguments;
-use crate::waiting::WaitingPlace;
-use crate::waiting::awaitable::QueueAwaitable;
-use crate::waiting::event_loops::EventLoops;
-use crate::waiting::join::{self, Joined};
+use crate::waiting::queue;
 use drainq_core::sources::set_queue::Poll;
-use drainq_core::wait::tickets::Request;
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use std::sync::Arc;
-
-impl Joined for Py<SetQueue> {
-    fn is_finished(&self) -> bool {
-        self.get().state.lock().unfinished() == 0
-    }
-
-    fn joiner(&self) -> Box<dyn WaitingPlace> {
-        Box::new(SetWait::new(&self.get().state, WaitFor::Done, Request::of(1)))
-    }
-
-    fn event_loops(&self) -> &Arc<EventLoops> {
-        &self.get().event_loops
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(self)
-    }
-}
 
 #[pymethods]
 impl SetQueue {
@@ -47,7 +22,7 @@ impl SetQueue {
         let mut state = self.state.lock();
         let is_one = state.task_done();
         release(&self.state, state);
-        if is_one { Ok(()) } else { Err(join::too_many()) }
+        if is_one { Ok(()) } else { Err(queue::too_many_done()) }
     }
 
     /// Wait until each item that was put is done (:meth:`task_done`, :meth:`done`) or was taken out by :meth:`clear`.
@@ -59,21 +34,8 @@ impl SetQueue {
     ///
     /// Source: ``queue.Queue.join``; the timeout is drainq's.
     #[pyo3(signature = (timeout=None))]
-    fn join(
-        slf: Py<Self>,
-        py: Python<'_>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<bool> {
-        join::join(py, &slf, timeout)
-    }
-
-    /// Wait from a coroutine as :meth:`join` does: ``await queue.join_async()``.
-    #[pyo3(signature = (timeout=None))]
-    fn join_async(
-        slf: Py<Self>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<QueueAwaitable> {
-        join::join_async(slf, timeout)
+    fn join(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>) -> PyResult<bool> {
+        queue::join(self, py, timeout)
     }
 
     /// Mark items taken from the queue as done (``in_flight="ack"``).

@@ -30,14 +30,14 @@ mod waiting;
 use crate::fork::{self, Renew};
 use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::{Identity, Located};
-use crate::waiting::awaitable::QueueAwaitable;
 use crate::waiting::event_loops::EventLoops;
+use crate::waiting::queue::shared_methods;
 use crate::{arguments, errors, gil, pickling, python_calls, statistics};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::AfterTake;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyType;
 use pyo3::{PyTraverseError, PyVisit};
 use state::{Guarded, after_take};
 use std::sync::{Arc, Weak};
@@ -123,6 +123,8 @@ impl SetQueue {
     }
 }
 
+shared_methods!(SetQueue);
+
 #[pymethods]
 impl SetQueue {
     #[new]
@@ -158,7 +160,7 @@ impl SetQueue {
     /// Args:
     ///     immediate: forget what still waits.
     #[pyo3(signature = (immediate=false))]
-    fn shutdown(&self, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
+    fn shutdown(&self, _py: Python<'_>, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
         let mut state = self.state.lock();
         state.closed = true;
         let discarded = if immediate { state.queue.clear() } else { Vec::new() };
@@ -218,27 +220,6 @@ impl SetQueue {
     #[getter]
     fn is_shutdown(&self) -> bool {
         self.state.lock().closed
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    /// Shuts the queue down; waiting items can still be taken.
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        self.shutdown(false);
-    }
-
-    fn __aenter__(slf: Py<Self>) -> QueueAwaitable {
-        QueueAwaitable::ready(slf.into_any())
-    }
-
-    /// Shuts the queue down, as `__exit__` does: nothing is waited for.
-    #[pyo3(signature = (*_exception))]
-    fn __aexit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> QueueAwaitable {
-        self.shutdown(false);
-        QueueAwaitable::ready(py.None())
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {

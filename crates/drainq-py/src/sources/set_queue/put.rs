@@ -14,7 +14,6 @@ use drainq_core::wait::tickets::Request;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
-use std::ffi::CStr;
 use std::sync::Arc;
 
 impl SetQueue {
@@ -104,8 +103,8 @@ impl AsyncCall for SetPut {
         self.queue.get().full_error(py)
     }
 
-    fn never_awaited(&self) -> Option<&'static CStr> {
-        Some(c"coroutine 'SetQueue.put_async' was never awaited")
+    fn method(&self) -> Option<String> {
+        Some("SetQueue.put_async".to_owned())
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
