@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
+from drainq.delayed import CronMessage, ScheduledMessage
 from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, IN_VAIN, LOWEST, REST, SLACK_MS, ScanFloor
-from drainq.delayed.storage.records import Row
+from drainq.delayed.storage.records import LONG_AGO, Row
 
 SLOWLY, QUICKLY = 1.0, 0.0005
 
@@ -146,3 +149,56 @@ def test_now_and_then_a_slow_poll_does_not_take_the_mark_away(mark):
     for _ in range(10):
         for seconds in (SLOWLY, SLOWLY, QUICKLY):
             assert poll(mark, seconds, row(50_000)) == 50_000 - SLACK_MS
+
+
+class Told(ScanFloor):
+    """Notes what it is told."""
+
+    def __init__(self):
+        super().__init__(3.0)
+        self.news = []
+
+    def offered(self, due_at):
+        self.news.append(due_at)
+
+    def heard(self):
+        self.news.append("heard")
+
+
+def test_each_call_that_makes_a_message_due_tells_the_floor_since_when_and_no_other_call_does(postgres, monkeypatch):
+    queue, now = postgres.open(max_attempts=3), round(postgres.now * 1000)
+    session, told = queue._session, Told()
+    session.storage._marks[session.kind] = told
+    monkeypatch.setattr("drainq.delayed.storage.postgres.storage.Listener", lambda opener, channel, heard: heard)
+    hear = session.storage.listen(session.kind, told.news.append)
+
+    def since(act):
+        told.news.clear()
+        act()
+        return [time if isinstance(time, str) or time <= LONG_AGO else time - now for time in told.news]
+
+    def at(*seconds):
+        return [postgres.now + each for each in seconds]
+
+    def schedules(*seconds):
+        return [CronMessage(each, datetime.fromtimestamp(each, timezone.utc)) for each in at(*seconds)]
+
+    queue.cron.install_periodic_tick("hourly", 3600, str).close()
+    start = datetime.fromtimestamp(postgres.now // 3600 * 3600 - 9 * 3600, timezone.utc)
+    calls = [
+        (lambda: queue.offer_batch([ScheduledMessage(f"{s}", s, s) for s in at(900, 500, 700)]), [500_000]),
+        (lambda: queue.offer_or_update("a", "A", postgres.now - 2), [-2000]),
+        (lambda: queue.try_poll().extend(60), [60_000]),
+        (lambda: postgres.clock.advance(61), []),
+        (lambda: session.release(queue.try_poll()._held()), [LONG_AGO]),
+        (lambda: queue.try_poll().nack(7, error="no"), [68_000]),
+        (lambda: postgres.clock.advance(8), []),
+        (lambda: queue.try_poll().nack(error="for good"), []),
+        (lambda: queue.redrive(), [69_000]),
+        (lambda: queue.try_poll().ack(), []),
+        (lambda: queue.cron.install_tick("hash", "own", schedules(30, 20, 40)), [89_000]),
+        (lambda: queue.cron.backfill("hourly", start, start + timedelta(hours=9)), [start.timestamp() * 1000 - now]),
+        (lambda: hear("news"), ["heard", "news"]),
+        (lambda: (queue.pause(), queue.resume(), queue.stats(), queue.drop_message("a")), []),
+    ]
+    assert [since(act) for act, _ in calls] == [told for _, told in calls]

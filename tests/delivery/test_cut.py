@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 import pytest
 
@@ -92,16 +93,23 @@ def test_poison_that_shows_after_the_batch_was_kept_stays_in_the_letter_and_noth
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("moment", range(13))
 def test_a_cut_at_any_moment_of_an_answer_counts_each_item_once(moment):
-    """A moment is a log line, or a message of the delayed queue."""
+    """A moment is a log line, a message of the delayed queue, or when items are about to be counted."""
     letters, passed = Letters(), []
     letters.park_each = lambda items, errors: (pass_on(), [item == "c" for item in items])[1]
 
     def pass_on(*_):
         passed.append(1)
         if len(passed) == moment:
+            passed.append(0)  # the cut counts, too
             bench.delivery.cut()
+            passed.remove(0)
+
+    def size(items):
+        if 0 not in passed:
+            pass_on()
+        return len(items)
 
     class Mixed(Sink):
         def send(self, items):
@@ -114,11 +122,11 @@ def test_a_cut_at_any_moment_of_an_answer_counts_each_item_once(moment):
     log = logging.getLogger("drainq")
     log.addHandler(handler)
     try:
-        bench = Bench(Mixed(), dead_letters=letters)
+        bench = Bench(Mixed(), dead_letters=letters, size=size)
         bench.deliver("abcdef")
     finally:
         log.removeHandler(handler)
-    assert bench.counts() == {"sent": 1, "refused": 2, "dead_lettered": 3} and len(passed) == 6
+    assert bench.counts() == {"sent": 1, "refused": 2, "dead_lettered": 3} and len(passed) == 12
 
 
 @pytest.mark.parametrize(("gives_up", "error"), [(True, LookupError("no such table")), (False, Unavailable("away"))])
@@ -252,12 +260,33 @@ def test_a_keeper_that_fails_for_one_batch_is_given_the_next():
     assert bench.counts() == {"sent": 2}
 
 
-def test_after_the_time_of_close_nothing_is_tried():
+def test_after_the_time_of_close_nothing_is_tried_not_even_while_the_sink_is_cancelled():
     table, letters = Table(), Letters()
     bench = Bench(table, dead_letters=letters)
+    table.cancel = lambda: bench.deliver("ab")
     bench.delivery.give_up()
-    bench.deliver("ab")
     assert table.calls == 0 and bench.counts() == {"dead_lettered": 2}
+
+
+def test_a_batch_that_fails_after_the_time_of_close_is_lost_with_the_sinks_error():
+    bench = Bench(During(lambda: bench.delivery.give_up(), Unavailable("away")))
+    with pytest.raises(DeliveryError, match="2 items are lost: Unavailable: away"):
+        bench.deliver("ab")
+    assert (bench.waits, bench.books.stats().retried) == ([], 0)
+
+
+def test_a_keeper_that_hangs_is_waited_for_until_the_deadline():
+    letters, begun, go, kept = Letters(), threading.Event(), threading.Event(), threading.Event()
+    letters.in_between = lambda: (begun.set(), go.wait(60), kept.set())
+
+    def at_the_end():
+        bench.delivery.keep(bench.delivery.cut(), time.monotonic())
+        assert begun.wait(60) and not kept.is_set()
+        go.set()
+
+    bench = Bench(During(at_the_end), dead_letters=letters)
+    bench.deliver("a")
+    assert kept.wait(60)
 
 
 def test_a_sink_that_cannot_be_cancelled_is_only_said_so(caplog):

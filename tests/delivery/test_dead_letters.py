@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from drainq.delayed import DelayedQueue
@@ -9,7 +11,7 @@ from drainq.delivery import Books, Outcome, Refused, Sink, Unavailable, Undelive
 from drainq.delivery.dead_letters import MESSAGES_AT_ONCE, RESEND_DELAY, DeadLetters
 from drainq.delivery.payload import unpack
 from drainq.delivery.sink_contract import Rest
-from tests.delivery.helpers import Table
+from tests.delivery.helpers import Bench, Table
 
 
 class Desk:
@@ -116,14 +118,14 @@ def test_items_that_are_refused_without_a_name_are_refused_and_not_kept(delayed,
 def test_what_the_sink_leaves_undone_is_kept_and_what_may_have_arrived_is_noted(delayed, clock):
     class Slow(Sink):
         def send(self, items):
-            return [(1, Undelivered("too slow", unknown=True))]
+            return [(1, Undelivered("too slow", unknown=True)), (2, Undelivered("too late", unknown=False))]
 
     desk = Desk(delayed, clock)
-    desk.give_up([A, B])
+    desk.give_up([A, B, C])
     clock.advance(RESEND_DELAY)
     assert desk.letters.resend(Slow())
-    assert desk.kept() == [([B], 1, "Undelivered: too slow")]
-    assert desk.counts() == {"sent": 5, "dead_lettered": 7} and desk.books.stats().unknown == 1
+    assert desk.kept() == [([B, C], 1, "Undelivered: too late")]
+    assert desk.counts() == {"sent": 5, "dead_lettered": 18} and desk.books.stats().unknown == 7
 
 
 def test_a_sink_that_did_a_part_is_believed_and_the_rest_is_kept(delayed, clock):
@@ -139,8 +141,9 @@ def test_a_sink_that_did_a_part_is_believed_and_the_rest_is_kept(delayed, clock)
     assert desk.kept() == [([B, C], 1, "Unavailable: away")] and desk.told == 1
 
 
-def test_a_turn_ends_by_its_deadline_and_when_it_is_stopped(delayed, clock):
-    for stops, goes_on in ((False, True), (True, False)):
+def test_a_turn_ends_by_its_deadline_or_its_own_and_when_it_is_stopped(delayed, clock, monkeypatch):
+    for stops_by in ((math.inf, -math.inf), (-math.inf, None), (-math.inf, math.inf), None):
+        stops, goes_on = stops_by is None, stops_by is not None
         desk, table = Desk(delayed, clock, label=f"visits {stops}"), Table()
         desk.give_up([A])
         desk.give_up([B])
@@ -149,7 +152,10 @@ def test_a_turn_ends_by_its_deadline_and_when_it_is_stopped(delayed, clock):
             desk.letters.on_sent = desk.letters.stop
             assert desk.letters.resend(table) is False
         else:
-            assert desk.letters.resend(table, deadline=float("-inf")) is False
+            longest, deadline = stops_by
+            monkeypatch.setattr("drainq.delivery.dead_letters.RESEND_TIME", longest)
+            assert desk.letters.resend(table, deadline=deadline) is False
+            monkeypatch.undo()
         assert table.rows == [A]  # the message that it was at, and no further
         assert desk.letters.resend(table) is goes_on
         assert table.rows == ([A, B] if goes_on else [A])
@@ -202,10 +208,12 @@ class Failing:
         return self._delayed.offer_batch(messages)
 
 
-def test_what_the_delayed_queue_does_not_take_is_said_item_by_item(delayed, clock):
+def test_what_the_delayed_queue_does_not_take_is_said_item_by_item(delayed, clock, caplog):
     items = [(1, n) for n in range(MESSAGES_AT_ONCE + 1)]
     desk = Desk(Failing(delayed, MESSAGES_AT_ONCE), clock)
-    assert desk.letters.park_each(items, ["odd"] * len(items)) == [True] * MESSAGES_AT_ONCE + [False]
+    assert desk.letters.park_each([*items, (1, 1j)], ["odd"] * 600) == [*[True] * MESSAGES_AT_ONCE, False, False]
+    assert "visits: an item cannot be kept: " in caplog.text
+    assert f"visits: the delayed queue did not take all of {MESSAGES_AT_ONCE + 2} items" in caplog.text
     assert delayed.stats().scheduled == MESSAGES_AT_ONCE
     desk = Desk(Failing(delayed, MESSAGES_AT_ONCE), clock, key_of=by_name, label="with keys")
     desk.letters.park_each(items, ["odd"] * len(items))
@@ -272,16 +280,20 @@ def test_a_long_name_leaves_room_for_the_rest_of_a_messages_key(delayed, clock):
     desk, table = Desk(delayed, clock, label="t" * 500), Table()
     desk.give_up([A])
     clock.advance(RESEND_DELAY)
+    assert delayed.peek(1)[0].key.startswith("t" * 120 + "/")
     assert desk.letters.resend(table) and table.rows == [A]
 
 
-def test_withdrawn_is_gone_and_says_whether_it_was_there(delayed, clock):
+def test_withdrawn_is_gone_and_says_whether_it_was_there(delayed, clock, caplog):
     desk = Desk(delayed, clock, key_of=by_name)
     key = desk.give_up([A])
     assert desk.letters.order() is not None
     assert desk.letters.withdraw(key) is True and desk.letters.withdraw(key) is False
     assert desk.letters.order() is None  # there is nothing left that a newer item could replace
     assert desk.kept() == []
+    delayed.drop_message = lambda key: 1 / 0
+    assert desk.letters.withdraw(key) is False
+    assert f"visits: message {key!r} could not be taken out of the delayed queue" in caplog.text
 
 
 def sent_newer(desk, items):
@@ -303,6 +315,7 @@ def test_a_newer_item_takes_each_older_one_of_its_key_out_of_its_message(delayed
 
 def test_with_a_sink_for_older_items_these_are_added_after_the_newer_one(delayed, clock):
     older, table = Table(), Table()
+    older.down = Unavailable("away")
     desk = Desk(delayed, clock, key_of=by_name, older_sink=older)
     desk.give_up([(5, "a"), (7, "b")])
     desk.give_up([(2, "a")])
@@ -310,7 +323,8 @@ def test_with_a_sink_for_older_items_these_are_added_after_the_newer_one(delayed
     sent_newer(desk, [(1, "a")])
     assert desk.counts() == {"dead_lettered": 14}
     clock.advance(RESEND_DELAY - 1)
-    assert desk.letters.resend(table)
+    while not desk.letters.resend(table):
+        older.down = None  # a message for the other sink is still one after a try that failed
     assert table.rows == [(7, "b")] and sorted(older.rows) == [(2, "a"), (5, "a")]
     assert desk.counts() == {"sent": 14} and delayed.stats().scheduled == delayed.stats().ready == 0
 
@@ -386,3 +400,19 @@ def test_begun_anew_in_a_child_it_has_a_name_and_keys_of_its_own(delayed, clock)
     clock.advance(RESEND_DELAY)
     assert desk.letters.resend(table) and table.rows == [A, B]
     assert desk.counts() == {"sent": 7} and desk.books.stats().resent == 5
+
+
+def test_while_newer_items_are_sent_no_older_ones_are_sent_again_and_the_other_way_round(delayed, clock):
+    desk, held = Desk(delayed, clock, key_of=by_name), []
+
+    class Watched(Sink):
+        def send(self, items):
+            held.append(order.locked())
+
+    desk.give_up([A])
+    order = desk.letters.order()
+    Bench(Watched(), dead_letters=desk.letters).deliver([B])
+    clock.advance(RESEND_DELAY)
+    assert desk.letters.resend(Watched())
+    Bench(Watched(), dead_letters=desk.letters).deliver([B])  # nothing is kept any more that it could replace
+    assert held == [True, True, False]

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from drainq.backoff import Backoff
-from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Sink, Unavailable, Undelivered
+from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Refused, Sink, Unavailable, Undelivered
 from drainq.delivery.sink_contract import Failure
 from tests.delivery.helpers import ENTRIES, Bench, Letters, Table, amounts
 
@@ -189,6 +189,53 @@ def test_an_undelivered_item_is_kept_or_lost_with_the_sinks_reason_as_the_cause(
         bench.deliver(ENTRIES)
     assert lost.value.__cause__ is reason
     assert bench.counts() == {"sent": 5, "lost": 18} and bench.books.stats().unknown == 7
+
+
+@pytest.mark.parametrize("heard", ["", "b", "bd"])
+def test_who_asks_is_told_of_each_item_that_is_not_kept_with_its_reason_and_else_the_log_is(heard, caplog):
+    bad, letters, told, given = ValueError("b is no good"), Letters(), [], []
+    letters.park_each = lambda items, errors: given.extend(errors) or [item in "ac" for item in items]
+
+    class Odd(Sink):
+        def send(self, items):
+            return [(0, "odd"), (1, bad), (2, "odd"), (3, "last")]
+
+    bench = Bench(Odd(), dead_letters=letters)
+    bench.delivery.tell = lambda items, error: told.append((items, repr(error))) or items[0] in heard
+    bench.deliver("abcde")
+    assert bench.counts() == {"sent": 1, "refused": 2, "dead_lettered": 2}
+    assert told == [(["b"], repr(bad)), (["d"], repr(Refused("last")))]
+    assert given == ["odd", f"ValueError: {bad}", "odd", "last"]  # the letter says all
+    said = [line for line in caplog.text.splitlines() if "2 items were refused" in line]
+    assert len(said) == (heard != "bd") and all("no good" not in line for line in said)
+
+
+def test_who_asks_is_told_of_what_the_sink_gave_up_and_of_what_was_given_up_in_an_outage():
+    late = [Undelivered(each, unknown=False) for each in ("late", "late", "later", "too late", "never")]
+
+    class Late(Sink):
+        def send(self, items):
+            return list(enumerate(late))
+
+    table, told = Table(), []
+    table.down = Unavailable("away")
+    for sink, says in ((Late(), "late; Undelivered: later; Undelivered: too late"), (table, "away")):
+        bench = Bench(sink, retry_for=0)
+        bench.delivery.tell = lambda items, error: told.append((items, error))
+        with pytest.raises(DeliveryError, match=f"5 items are lost: [A-Z][a-z]+: {says}$"):
+            bench.deliver("abcde")
+    assert told == [(list("abcde"), late[0]), (list("abcde"), table.down)]
+
+
+def test_each_failure_that_cannot_pass_stops_producers_one_of_whom_may_just_have_seen_none():
+    table, stops = Table(), []
+    table.down, table.failure_of = LookupError("no such table"), lambda error: Failure.CANNOT_PASS
+    bench = Bench(table)
+    bench.delivery.on_stop = lambda: stops.append(bench.delivery.stopped)
+    for _ in range(2):
+        with pytest.raises(DeliveryError):
+            bench.deliver("a")
+    assert stops == [table.down] * 2
 
 
 def test_an_outage_that_failures_keep_alive_is_one_outage():

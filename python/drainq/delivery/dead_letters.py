@@ -245,7 +245,8 @@ class DeadLetters:
             sent.extend(answer.sent)
             nameless.extend(answer.nameless)
             left.extend(answer.refused + answer.undelivered)
-            self._books.note(unknown=sum(error.unknown for error in answer.errors))
+            unknown = [item for item, error in zip(answer.undelivered, answer.errors) if error.unknown]
+            self._books.note(unknown=self._size(unknown))
             for reason in [*answer.reasons, *answer.errors]:
                 why = error_text(reason, values=True)
 
