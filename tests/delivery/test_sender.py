@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -316,6 +318,34 @@ def test_two_workers_of_a_queue_have_their_weights_and_types_and_a_closed_one_ta
             assert (one.stats().per_type, other.stats().per_type) == ({int: 2}, {str: 1})
             one.close()
             assert one.produce_many([3, 4]) == 0 and one.produce(3) is one.offer(3) is False
+
+
+@pytest.mark.parametrize("way", [{}, {"max_batch_bytes": 10_000}, {"queue": "shared"}], ids=repr)
+def test_what_waits_is_pending_by_its_type_whatever_bounds_the_queue(way):
+    sink = Hanging(heeds=False)
+    with contextlib.ExitStack() as stack:
+        if way.get("queue"):
+            way = {"queue": stack.enter_context(BatchQueue("shared", threads=1))}
+        out = stack.enter_context(sender(sink, **way))
+        assert out.produce("a") and sink.entered.wait(PATIENCE)
+        assert out.produce("b") and out.offer("c") and out.produce_many([1, 2]) == 2
+        assert asyncio.run(out.produce_async(3)) and asyncio.run(out.produce_many_async([4, 5])) == 2
+        assert agree(out).pending == 8 and out.stats().per_type == {str: 3, int: 5}
+        sink.go.set()
+        assert out.close() and counts(out) == (8, 0, 0, 0, 0)
+
+
+def test_an_item_that_still_waits_for_room_when_the_worker_ends_is_counted_nowhere():
+    sink = Hanging(heeds=False)
+    out = sender(sink, max_batch_bytes=60)  # room for one item
+    assert out.produce("a") and sink.entered.wait(PATIENCE) and out.produce("b")
+    with ThreadPoolExecutor() as threads:
+        waits = threads.submit(out.produce, "c")
+        until(lambda: agree(out).pending == 3)
+        assert out.close(0.1) is False
+        assert waits.result(PATIENCE) is False and counts(out) == (0, 0, 0, 2, 0)
+        sink.go.set()
+        until(lambda: counts(out) == (1, 0, 0, 1, 0))
 
 
 def test_each_thread_calls_the_sink():
