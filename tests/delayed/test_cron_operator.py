@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta, timezone
 from datetime import time as hour_of_day
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from drainq.delayed import CronDailySchedule, CronMessage, InstalledSchedule
+from drainq.delayed.cron.config_hash import hash_of_cron
 
 UTC = timezone.utc
 HOUR = 3600
@@ -165,3 +167,66 @@ def test_a_check_that_ends_after_close_installs_nothing(queue, world):
     assert ended.is_set()
     assert drain(queue) == []
     assert queue.cron.schedules() == []
+
+
+def test_each_kind_of_schedule_plans_these_ticks_and_looks_again_then(sqlite, monkeypatch):
+    handles, installed, hashes, found = [], [], {}, {}
+
+    class Handle:
+        closed = False
+
+        def __init__(self, prefix, check, **more):
+            handles.append((prefix, check, more["retry"], more["log_values"]))
+
+        def start(self):
+            pass
+
+        def close(self, timeout):
+            return True
+
+    monkeypatch.setattr("drainq.delayed.cron.service.CronHandle", Handle)
+    queue, start = sqlite.open(log_values=True), datetime(2025, 3, 3, 10, 0, 0, tzinfo=UTC)
+    start_ms = round(start.timestamp()) * 1000
+    sqlite.clock.set(start)
+    storage = queue._session.storage
+    install_ticks = storage.install_ticks
+    storage.install_ticks = lambda kind, **more: installed.append(more) or install_ticks(kind, **more)
+    queue.cron.install("hash", "own", 90, lambda at: [CronMessage("x", at)])
+    queue.cron.install_periodic_tick("quick", 0.8, str, catch_up="all")
+    queue.cron.install_periodic_tick("hourly", HOUR, str, catch_up="last")
+    queue.cron.install_cron("cron", " 0  6 * * MON ", str, tz="Europe/Bucharest")
+    daily = CronDailySchedule(
+        "UTC", [hour_of_day(12), hour_of_day(11, 0, 30)], timedelta(days=1), timedelta(minutes=10)
+    )
+    queue.cron.install_daily_schedule("daily", daily, str, catch_up="all")
+    for seconds in (0, 2.5, 7200):
+        sqlite.clock.set(start + timedelta(seconds=seconds))
+        for prefix, check, _, _ in handles:
+            again = check(Handle)
+            ticks = [tick.scheduled_at - start_ms for tick in installed[-1]["ticks"]]
+            found.setdefault(prefix, []).append((again, installed[-1]["update"], *ticks[-4:]))
+            hashes[prefix] = installed[-1]["config_hash"]
+    assert [(prefix, *more) for prefix, _, *more in handles] == [
+        ("own", 90.0, True),
+        ("quick", 1.0, True),
+        ("hourly", 1.0, True),
+        ("cron", 1.0, True),
+        ("daily", 600.0, True),
+    ]
+    hour, week = 3_600_000, 7 * 24 * 3600
+    assert found == {
+        "own": [(90.0, True, 0), (90.0, False, 2500), (90.0, False, 7_200_000)],
+        "quick": [
+            (1.0, True, 800, 1600),
+            (1.0, False, 2400, 3200, 4000),
+            (1.0, False, 7_199_200, 7_200_000, 7_200_800, 7_201_600),
+        ],
+        "hourly": [(900.0, True, hour), (900.0, False, hour), (900.0, False, 2 * hour, 3 * hour)],
+        "cron": [(week / 4, update, (week - 6 * 3600) * 1000) for update in (True, False, False)],
+        "daily": [
+            (600.0, True, hour + 30_000, 2 * hour),
+            (600.0, False, hour + 30_000, 2 * hour),
+            (600.0, False, 25 * hour + 30_000, 26 * hour),
+        ],
+    }
+    assert hashes["cron"] == hash_of_cron("0 6 * * MON", ZoneInfo("Europe/Bucharest"))
