@@ -84,10 +84,10 @@ MUTANTS = [
     Mutant(
         "long_names_run_together",
         "two long paths that begin alike are one",
-        "python/drainq/metrics/names.py",
+        "python/drainq/metrics/storable_text.py",
         "hashlib.sha256(encoded).hexdigest()[:32]",
         "hashlib.sha256(encoded[:100]).hexdigest()[:32]",
-        "tests/metrics/test_names.py",
+        "tests/metrics/test_storable_text.py",
     ),
     Mutant(
         "poll_not_closed",

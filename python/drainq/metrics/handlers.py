@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from drainq.metrics.arrays import as_array
 from drainq.metrics.metric_types import METRICS, BadLines, JobMetric, LinesRead
-from drainq.metrics.names import as_names, bad_line
+from drainq.metrics.storable_text import as_names, bad_line
 from drainq.spark.task_attempt import TaskInfo
 
 MOST_GROUPS = 200_000  # of one type in one task; more are written to the file

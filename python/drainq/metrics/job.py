@@ -17,12 +17,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drainq.metrics import steps, tables
+from drainq.metrics import steps
 from drainq.metrics.bad_share import complaints
 from drainq.metrics.blocks import tasks
 from drainq.metrics.errors import Interrupted, UserError
 from drainq.metrics.follow.counted import check_not_followed
-from drainq.metrics.log_files import Digests, Source, find
+from drainq.metrics.log_files import Digests, Source, find, loaded_before
 from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import MAX_BAD, JobOutcome, LogCounts
 from drainq.metrics.progress import Progress
@@ -158,12 +158,12 @@ def _worth_reading(database: Database, sources: Sequence[Source], digests: Seque
     """Return whether a log may not be in the database yet."""
     if not any(source.size for source in sources):
         return False
-    return digests is None or len(tables.loaded_before(database, digests)) < len(set(digests))
+    return digests is None or len(loaded_before(database, digests)) < len(set(digests))
 
 
 def _mark_loaded(database: Database, sources: list[LogCounts]) -> list[int]:
     """Mark the logs that are in the database, or are repeated in this run. Return the places of the others."""
-    known = tables.loaded_before(database, [source.sha256 for source in sources])
+    known = loaded_before(database, [source.sha256 for source in sources])
     fresh = []
     for place, source in enumerate(sources):
         source.loaded_before = source.sha256 in known

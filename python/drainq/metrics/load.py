@@ -29,6 +29,7 @@ from drainq.metrics.arrays import as_array, of_integers
 from drainq.metrics.bad_share import reason_alone
 from drainq.metrics.errors import UserError
 from drainq.metrics.handlers import Spooled
+from drainq.metrics.log_files import loaded_before
 from drainq.metrics.metric_types import METRICS, JobMetric, ServiceMinute
 from drainq.metrics.outcome import LogCounts
 from drainq.metrics.partials import batches, slices
@@ -40,7 +41,6 @@ from drainq.metrics.tables import (
     SOURCES,
     TOP_ENDPOINTS,
     JobTable,
-    loaded_before,
 )
 from drainq.sql import Database, Upsert
 from drainq.statistics import BatchQueueStats

@@ -1,4 +1,4 @@
-"""The logs named by the user: their size, kind and digest.
+"""The logs named by the user: their size, kind and digest, and which of them are loaded already.
 
 1. The SHA-256 of its *uncompressed* content identifies a source, so ``access.log.1`` and, a day later,
    ``access.log.2.gz`` are one source.
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import overload
 
 from drainq.metrics.errors import FileChanged, UserError
+from drainq.metrics.tables import SOURCES
+from drainq.sql import Database
 from drainq.sql.url import shown
 
 _CHUNK = 1 << 20
@@ -117,3 +119,10 @@ class Digests:
     def close(self) -> None:
         """Cancel the digests that have not begun."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def loaded_before(database: Database, digests: Sequence[str]) -> set[str]:
+    """Return which of these digests are in the database."""
+    quote, mark = database.dialect.quote, database.dialect.placeholder
+    statement = f"SELECT {quote('sha256')} FROM {quote(SOURCES.name)} WHERE {quote('sha256')} = {mark}"
+    return {digest for digest in digests if database.execute(statement, (digest,))}

@@ -6,7 +6,7 @@ same columns. One object per record and type would cost ten times the parsing.
 1. A metric declares its keys and aggregates. :class:`drainq.columns.GroupBy` does the arithmetic, in tasks and when
    partial results are merged.
 2. Times are epoch seconds, rounded down to the type's period. Names are the logged bytes, and become text when they
-   leave the task (:mod:`drainq.metrics.names`).
+   leave the task (:mod:`drainq.metrics.storable_text`).
 3. ``len(metric)`` is its number of log records.
 """
 

@@ -140,13 +140,6 @@ def create_tables(database: Database) -> None:
             ) from error
 
 
-def loaded_before(database: Database, digests: Sequence[str]) -> set[str]:
-    """Return which of these digests are in the database."""
-    quote, mark = database.dialect.quote, database.dialect.placeholder
-    statement = f"SELECT {quote('sha256')} FROM {quote(SOURCES.name)} WHERE {quote('sha256')} = {mark}"
-    return {digest for digest in digests if database.execute(statement, (digest,))}
-
-
 def describe(tables: Sequence[JobTable] = TABLES) -> str:
     """Describe the tables in words, for the help."""
     lines = []

@@ -24,10 +24,10 @@ from drainq.metrics.errors import UserError
 from drainq.metrics.follow.counted import GONE, Counted, Memory, head_of
 from drainq.metrics.follow.directory import Directory, changed_after
 from drainq.metrics.load import rank
-from drainq.metrics.log_files import Source, digest
+from drainq.metrics.log_files import Source, digest, loaded_before
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
 from drainq.metrics.steps import ctrl_c_later
-from drainq.metrics.tables import SOURCES, loaded_before
+from drainq.metrics.tables import SOURCES
 from drainq.sql import Database, Upsert
 
 if TYPE_CHECKING:

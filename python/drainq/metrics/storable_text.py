@@ -1,4 +1,4 @@
-"""Texts of logged bytes that every database can store, and names that fit into an index.
+"""Converts logged bytes to texts that every database can store, and to names that fit into an index.
 
 1. A text is valid UTF-8 without NUL, and a name has at most ``LONGEST_NAME`` bytes.
 2. Different names stay different, unless the escapes make them equal. Such rows are merged.
