@@ -10,8 +10,6 @@ pub const MAX_THREADS: usize = 4_096;
 /// Partitions of one queue at most.
 pub const MAX_PARTITIONS: usize = 1 << 20;
 
-/// The rounding error of a sum of weights that adds no partition: ten times 1.1 sums to 11.000000000000002.
-const ROUNDING: f64 = 1e-6;
 /// Items per partition.
 pub const BUFFER_SIZE: usize = 10_000;
 /// The most items of a partition, a queue or a handler call.
@@ -47,26 +45,6 @@ pub enum PartitionPolicy {
     ThreadMultiply(usize),
     /// One per unit of handler weight up to this many per thread, and half a partition for each unit above.
     Adaptive(usize),
-}
-
-impl PartitionPolicy {
-    /// Returns the number of partitions for this number of threads and sum of handler weights; at least one.
-    pub fn resolve(self, threads: usize, weight: f64) -> usize {
-        let count = match self {
-            Self::Fixed(count) => count,
-            Self::ThreadMultiply(multiplier) => threads.saturating_mul(multiplier),
-            Self::Adaptive(multiplier) => {
-                let wanted = (weight - ROUNDING).max(0.0).ceil() as usize;
-                let threshold = threads.saturating_mul(multiplier);
-                match wanted {
-                    0 => threads,
-                    _ if wanted <= threshold => wanted,
-                    _ => threshold + (wanted - threshold) / 2,
-                }
-            }
-        };
-        count.clamp(1, MAX_PARTITIONS)
-    }
 }
 
 /// The settings of a batch queue.
@@ -137,29 +115,5 @@ impl Settings {
             ));
         }
         Ok(())
-    }
-}
-
-#[cfg(all(test, not(any(loom, drainq_shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn adaptive_is_one_to_one_up_to_the_threshold_and_half_above() {
-        let policy = PartitionPolicy::Adaptive(25);
-        let cases = [
-            (8, 0.0, 8),
-            (8, 1.0, 1),
-            (8, 200.0, 200),
-            (8, 201.0, 200),
-            (8, 500.0, 350),
-            (8, 0.3, 1),
-            (8, [1.1; 10].iter().sum(), 11),
-        ];
-        for (threads, weight, expected) in cases {
-            assert_eq!(policy.resolve(threads, weight), expected, "{threads} threads, weight {weight}");
-        }
-        assert_eq!(PartitionPolicy::ThreadMultiply(3).resolve(4, 99.0), 12);
-        assert_eq!(PartitionPolicy::Fixed(7).resolve(4, 99.0), 7);
     }
 }

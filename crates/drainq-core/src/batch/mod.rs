@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`config`] | settings, defaults, the rule for the number of partitions |
+//! | [`config`] | settings, their defaults and their limits |
 //! | [`item`] | an item's key and weight; the numbers that identify types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
 //! | [`outcome_counters`] | the outcomes of items, and their counters |
@@ -17,7 +17,7 @@
 //! | [`queue`] | the queue, which joins the other modules |
 //! | `produce_within_capacity` | pushing into a queue with a capacity |
 //! | [`produce`] | pushing, waking the drain thread, opening and closing the fast path |
-//! | `partition_layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
+//! | `partition_layout` | the partitions and their number, and the types that are routed to them; both grow while the queue runs |
 //! | [`rejection`] | the reasons why items were not accepted, and their counters |
 //! | [`drop_counts`] | the reasons why items are not handled, and when their counts are reported |
 //! | [`drain_take`], [`drain_group`] | the first half of a pass: takes items, groups them by type |

@@ -1,4 +1,4 @@
-//! The partitions of a queue, and the types that are routed to them.
+//! The partitions of a queue and their number, and the types that are routed to them.
 //!
 //! Types and partitions are only ever added: a partition keeps its number and a type its partition, so that no producer
 //! or drain thread has to stop. Registration, moves and the close run under one control lock, which producers and drain
@@ -10,8 +10,7 @@
 //!    change.
 //! 3. After the close every partition is closed, including partitions added later.
 
-use super::config::PartitionPolicy;
-use super::config::Settings;
+use super::config::{MAX_PARTITIONS, PartitionPolicy, Settings};
 use super::item::{Key, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::partition_loads::Loads;
@@ -20,6 +19,28 @@ use crate::append_only_table::{Pinned, Table};
 use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex, order, planted};
+
+/// The rounding error of a sum of weights that adds no partition: ten times 1.1 sums to 11.000000000000002.
+const ROUNDING: f64 = 1e-6;
+impl PartitionPolicy {
+    /// Returns the number of partitions for this number of threads and sum of handler weights; at least one.
+    pub fn resolve(self, threads: usize, weight: f64) -> usize {
+        let count = match self {
+            Self::Fixed(count) => count,
+            Self::ThreadMultiply(multiplier) => threads.saturating_mul(multiplier),
+            Self::Adaptive(multiplier) => {
+                let wanted = (weight - ROUNDING).max(0.0).ceil() as usize;
+                let threshold = threads.saturating_mul(multiplier);
+                match wanted {
+                    0 => threads,
+                    _ if wanted <= threshold => wanted,
+                    _ => threshold + (wanted - threshold) / 2,
+                }
+            }
+        };
+        count.clamp(1, MAX_PARTITIONS)
+    }
+}
 
 /// Partitions, routes, and the epoch of their assignment to threads.
 pub(super) struct Layout<T: RingItem> {
@@ -175,5 +196,29 @@ impl<T: RingItem> Layout<T> {
         if !planted("move_epoch") {
             self.epoch.fetch_add(1, order("move_epoch_publish", Ordering::Release));
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adaptive_is_one_to_one_up_to_the_threshold_and_half_above() {
+        let policy = PartitionPolicy::Adaptive(25);
+        let cases = [
+            (8, 0.0, 8),
+            (8, 1.0, 1),
+            (8, 200.0, 200),
+            (8, 201.0, 200),
+            (8, 500.0, 350),
+            (8, 0.3, 1),
+            (8, [1.1; 10].iter().sum(), 11),
+        ];
+        for (threads, weight, expected) in cases {
+            assert_eq!(policy.resolve(threads, weight), expected, "{threads} threads, weight {weight}");
+        }
+        assert_eq!(PartitionPolicy::ThreadMultiply(3).resolve(4, 99.0), 12);
+        assert_eq!(PartitionPolicy::Fixed(7).resolve(4, 99.0), 7);
     }
 }

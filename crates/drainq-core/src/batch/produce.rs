@@ -98,11 +98,10 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             at.weights.take_back(weight);
             return Err((item, at.refusal()));
         }
-        let give_back = |_: &(T, Refusal)| {
+        push(item).inspect_err(|_| {
             at.weights.take_back(weight);
             self.capacity.iter().for_each(|capacity| capacity.free(weight));
-        };
-        push(item).inspect_err(give_back)?;
+        })?;
         self.wake_sleeper(at);
         Ok(())
     }
@@ -205,14 +204,18 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             // SAFETY: the caller's lock orders pushes and closes.
             return self.push_weighed(at, item, |item| unsafe { at.ring.push_serialised(item) });
         }
-        match &self.capacity {
-            // SAFETY: the caller's lock orders pushes and closes.
-            None => unsafe { at.ring.push_serialised(item)? },
+        // SAFETY: the caller's lock orders pushes and closes.
+        if self.registration.is_none() && unsafe { self.open_fast_path(at) } {
+            // SAFETY: as above. The fast path is open, so the push succeeds.
+            unsafe { at.ring.push_fast(|| item) };
+        } else if let Some(capacity) = &self.capacity {
             // SAFETY: as above.
-            Some(capacity) => unsafe { self.push_within_capacity_serialised(capacity, at, item)? },
+            unsafe { self.push_within_capacity_serialised(capacity, at, item)? };
+        } else {
+            // SAFETY: as above.
+            unsafe { at.ring.push_serialised(item)? };
         }
-        // SAFETY: as above.
-        unsafe { self.wake_and_open_fast_path(at) };
+        self.wake_after_push(at);
         Ok(())
     }
 
@@ -256,14 +259,18 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// That of [`Self::try_produce_serialised`].
     #[inline]
     pub unsafe fn wake_and_open_fast_path(&self, at: &Partition<T>) -> bool {
+        self.wake_after_push(at);
+        // SAFETY: the caller's lock orders pushes and closes.
+        self.registration.is_none() && !self.settings.weighed && unsafe { self.open_fast_path(at) }
+    }
+
+    /// Wakes the partition's drain thread if it sleeps, after a push under the producers' lock. The drain threads of a
+    /// shared scheduler do not take that lock, so they need a fence.
+    fn wake_after_push(&self, at: &Partition<T>) {
         if self.registration.is_some() {
             full_fence("pool_fence");
-            self.wake_sleeper(at);
-            return false;
         }
         self.wake_sleeper(at);
-        // SAFETY: the caller's lock orders pushes and closes.
-        !self.settings.weighed && unsafe { self.open_fast_path(at) }
     }
 
     /// Opens the fast path of a partition as far as there is room; returns whether it is open.
@@ -272,13 +279,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ///
     /// That of [`Self::try_produce_serialised`].
     unsafe fn open_fast_path(&self, at: &Partition<T>) -> bool {
-        let open = match &self.capacity {
+        match &self.capacity {
             // SAFETY: the caller's lock orders pushes and closes.
-            None => unsafe { at.ring.open_fast_path(FAST_SHARE, u64::MAX) },
+            None => unsafe { at.ring.open_fast_path(FAST_SHARE, u64::MAX) > 0 },
             // SAFETY: as above.
             Some(capacity) => unsafe { self.open_fast_path_on_credit(capacity, at) },
-        };
-        open > 0
+        }
     }
 
     /// Closes a partition's fast path and ends its credit, so that the next push checks everything. Call this under the

@@ -88,12 +88,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         credited
     }
 
-    /// Opens the fast path of a partition as far as the partition and the queue have room; returns for how many items.
+    /// Opens the fast path of a partition as far as the partition and the queue have room; returns whether it is open.
     ///
     /// # Safety
     ///
     /// That of [`Self::try_produce_serialised`].
-    pub(super) unsafe fn open_fast_path_on_credit(&self, capacity: &QueueCapacity, at: &Partition<T>) -> u64 {
+    pub(super) unsafe fn open_fast_path_on_credit(&self, capacity: &QueueCapacity, at: &Partition<T>) -> bool {
         self.close_fast_path(at);
         let credit = capacity.credit();
         // SAFETY: the caller's lock orders pushes and closes.
@@ -102,6 +102,6 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         if open > 0 {
             capacity.credited.store(true, Ordering::Relaxed);
         }
-        open
+        open > 0
     }
 }
