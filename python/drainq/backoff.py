@@ -1,4 +1,4 @@
-"""Backoff: the pauses between tries, for all that tries again.
+"""Backoff: the pauses between tries, shared by all retries.
 
 :class:`Tries` counts the failures, of a database call, a consumer, a source or a sink. A :class:`Backoff` gives the
 pauses.

@@ -78,8 +78,8 @@ class BatchQueueConfig:
 
     Seconds are a number, or a ``datetime.timedelta``.
 
-    A configuration pickles and copies, with all settings. Its callables travel as the pickler can send them: a lambda
-    needs ``cloudpickle``, which Spark uses.
+    A configuration can be pickled and copied with all settings, if the pickler can send its callables: a lambda needs
+    ``cloudpickle``, which Spark uses.
 
     Args:
         threads: a :class:`ThreadPolicy`, or the number of threads: the queue gets drain threads of its own.

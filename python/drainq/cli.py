@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, left = build_parser(words[0] if words else None).parse_known_args(words)
     if left:
         arguments.parser.error(f"unrecognized arguments: {' '.join(left)}")
-    arguments.whole_parser = build_parser  # for the command that prints what a shell completes
+    arguments.whole_parser = build_parser  # ``completion`` reads it
     try:
         return int(arguments.run(arguments))
     except DrainqError as error:

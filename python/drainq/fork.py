@@ -61,7 +61,7 @@ def _renew_all() -> None:
         if thing is not None:
             try:
                 thing._renew_in_child()
-            except Exception:  # one object that cannot be renewed must not keep the others from it
+            except Exception:  # an object that fails must not keep the others from being renewed
                 _log.exception("after a fork: %s could not be renewed", type(thing).__name__)
 
 

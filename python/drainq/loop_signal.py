@@ -1,7 +1,7 @@
 """Loop signal: wakes one task of an event loop from any thread.
 
-Why not ``asyncio.wait_for`` around an ``asyncio.Event``: on Python 3.10 and 3.11 it swallows a cancel that arrives in
-the same step of the loop as the event. Then the cancelled task continues and takes items.
+It replaces ``asyncio.wait_for`` around an ``asyncio.Event``, which on Python 3.10 and 3.11 swallows a cancel that
+arrives in the same step of the loop as the event. The cancelled task would continue and take items.
 """
 
 from __future__ import annotations

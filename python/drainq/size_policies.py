@@ -32,10 +32,10 @@ class _Policy:
 
 
 class ThreadPolicy(_Policy):
-    """How many drain threads a queue has: a rule that becomes a number when the queue is made.
+    """The rule for the number of drain threads, which is applied when a queue is made.
 
-    Made by ``fixed``, ``cpu_cores`` or ``cpu_cores_with_base``. The rule pickles and copies, not the number:
-    where it arrives, ``cpu_cores`` counts the cores that are there.
+    Made by ``fixed``, ``cpu_cores`` or ``cpu_cores_with_base``. A pickle or a copy
+    holds the rule, not the number: on another machine ``cpu_cores`` counts that machine's cores.
 
     Example:
         >>> from drainq import ThreadPolicy
@@ -82,9 +82,9 @@ class ThreadPolicy(_Policy):
 
 
 class PartitionPolicy(_Policy):
-    """How many partitions a queue has.
+    """The rule for the number of partitions of a queue.
 
-    Made by ``fixed``, ``thread_multiply`` or ``adaptive``; pickles and copies.
+    Made by ``fixed``, ``thread_multiply`` or ``adaptive``; can be pickled and copied.
 
     Example:
         >>> from drainq import PartitionPolicy
@@ -108,8 +108,8 @@ class PartitionPolicy(_Policy):
     def adaptive(multiplier: int = 25) -> PartitionPolicy:
         """Ask for as many partitions as the handlers deserve by their weights.
 
-        Without handlers one per thread; up to ``threads * multiplier`` one per unit of weight; of the weight above
-        that, half; at most 1,048,576. Partitions are added while the queue runs and never taken away.
+        Without handlers there is one per thread. Up to ``threads * multiplier`` there is one per unit of weight, and
+        above that one per two units; at most 1,048,576. Partitions are added while the queue runs and never taken away.
         """
         return _of_partitions("adaptive", "multiplier", multiplier)
 

@@ -195,7 +195,7 @@ class BatchQueueStats(Statistics):
 
     @property
     def partition_count(self) -> int:
-        """Partitions."""
+        """The number of partitions."""
         return len(self.used)
 
     @property

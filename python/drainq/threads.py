@@ -46,8 +46,8 @@ def start_thread(target: Callable[..., object], name: str, args: tuple[Any, ...]
 async def run_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -> R:
     """Run a call that waits on a separate thread, without stopping the event loop, and return its result.
 
-    A thread of its own, because calls that wait would fill the event loop's executor, which other code needs. If the
-    coroutine is cancelled, the call goes on, and its result is dropped.
+    The event loop's executor is not used, because calls that wait would fill it, and other code needs it. If the
+    coroutine is cancelled, the call continues, and its result is dropped.
     """
     import asyncio
     import contextvars

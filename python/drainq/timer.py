@@ -1,14 +1,14 @@
 """The timer: runs work at a time, or when it is woken. Leases, schedules, refills and back-offs wait here.
 
-Why no thread for each of them: with 2,000 schedules there would be 2,000 sleeping threads. Here one thread sleeps until
-the earliest alarm is due, however many alarms there are.
+2,000 schedules with a thread each would be 2,000 sleeping threads. Here one thread sleeps until the earliest alarm is
+due, however many alarms there are.
 
 How it works: the threads take turns. One thread at a time is *the watch*: it sleeps until the earliest alarm is due.
 Then it first hands the watch to another thread, a spare one or a new one, and only then runs the work of its alarm. So
 a work that is slow, or hangs, keeps one thread busy and delays no other alarm. While all works are quick, two threads
 are enough.
 
-Why not one timer thread in front of a pool of threads: then each work would wait in a queue between the two.
+With one timer thread in front of a thread pool, each work would wait in a queue between the two.
 
 # Invariants
 
@@ -65,7 +65,7 @@ class Alarm:
         """
         if self._take() is None:
             return False
-        self._timer._cancelled += 1  # a count that two threads may get wrong: it only says when to tidy up
+        self._timer._cancelled += 1  # not exact if two threads count at once; decides only when to tidy up
         return True
 
     def _take(self) -> Callable[[], object] | None:

@@ -38,7 +38,7 @@ fn produce(queue: &Queue, key: usize, weight: u64) -> Result<(), Refusal> {
     queue.try_produce(Box::new(Item(key as Key, weight))).map_err(|(_, why)| why)
 }
 
-/// One pass, handled: what it took, by key.
+/// Makes and handles one pass; returns what it took, by key.
 fn pass(drainer: &mut Drainer<Box<Item>>, keys: usize) -> Vec<u64> {
     let mut taken = vec![0; keys];
     let Step::Pass(mut pass) = drainer.try_step() else { return taken };

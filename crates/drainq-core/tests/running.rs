@@ -38,7 +38,7 @@ fn its_end_hands_out_what_was_accepted_and_ends_the_threads() {
     assert!(queue.is_drained() && queue.try_produce(Box::new(Item(key))).is_err());
 }
 
-/// A handler that owns the queue that it works for: its end is the end of the queue.
+/// A handler owns its own queue, so the end of the handler ends the queue.
 #[test]
 fn a_handler_may_end_its_own_queue() {
     let running = start();

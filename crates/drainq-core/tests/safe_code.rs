@@ -54,13 +54,13 @@ fn accounts(queue: &Queue) -> (u64, u64, u64) {
     (handled, now.abandoned, now.queued)
 }
 
-/// What the panic of `call` says.
+/// Returns the message of the panic of `call`.
 fn refused<R>(call: impl FnOnce() -> R) -> String {
     let Err(panic) = catch_unwind(AssertUnwindSafe(call)) else { panic!("it was not refused") };
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().expect("text")).into())
 }
 
-/// One whole pass of a drainer, handled.
+/// Makes one whole pass of a drainer and handles it.
 fn pass(drainer: &mut Drainer<Box<Item>>) -> u64 {
     let Step::Pass(mut pass) = drainer.try_step() else { return 0 };
     let mut handled = 0;
@@ -161,7 +161,7 @@ fn a_queue_is_added_once_and_to_the_scheduler_that_it_was_made_for() {
     assert!(refused(|| pools[0].add(queue, ())).contains("has a drainer"));
 }
 
-/// Where items are not weighed their weights do not count, whatever they say.
+/// If a queue does not weigh its items, their weights have no effect.
 #[test]
 fn the_weight_of_an_item_counts_where_items_are_weighed() {
     for grouping in [Grouping::ByKey, Grouping::Whole] {

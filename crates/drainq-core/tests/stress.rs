@@ -99,7 +99,7 @@ fn settings(seed: u64) -> Settings {
     }
 }
 
-/// Everything that happens to one queue but draining it, up to the close.
+/// Does everything with one queue except draining it, up to the close.
 fn use_queue(world: &Arc<World>, seed: u64) -> (u64, usize) {
     let keys = Arc::new(Mutex::new((0..4).map(|n| world.add_handler(1.0, n * 3)).collect::<Vec<_>>()));
     let producers: Vec<_> = (0..PRODUCERS)

@@ -127,7 +127,7 @@ class Session:
 
     @contextmanager
     def prefetching(self, prefetched: Prefetched) -> Iterator[None]:
-        """Let other calls settle a consumer's prefetch, until the end of the block."""
+        """Register a consumer's prefetch until the end of the block, so that other calls settle it."""
         self._prefetched.append(prefetched)
         try:
             yield

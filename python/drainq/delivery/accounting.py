@@ -75,7 +75,7 @@ class Books:
         self.renew()
 
     def renew(self) -> None:
-        """Reset all counts to zero, as in a forked child."""
+        """Reset all counts to zero, at the start or in a forked child."""
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(Outcome, 0)
         self._retried = self._resent = self._expired = self._unknown = 0

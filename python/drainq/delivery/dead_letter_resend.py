@@ -31,7 +31,7 @@ class Resender:
         self.renew()
 
     def renew(self) -> None:
-        """Reset the state, as at the start or in a forked child."""
+        """Reset the state, at the start or in a forked child."""
         self._turned = threading.Condition()
         self._begun = self._ended = 0
         self._stopped = False

@@ -84,7 +84,7 @@ class DeadLetters:
             self._learn()
 
     def renew(self) -> None:
-        """Reset the state, as in a forked child."""
+        """Reset the state, at the start or in a forked child."""
         self._origin = uuid.uuid4().hex
         self._numbers = itertools.count(1)
         self._order = threading.Lock()  # held while keyed items are sent

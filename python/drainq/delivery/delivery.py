@@ -97,7 +97,7 @@ class Delivery:
         self.renew()
 
     def renew(self) -> None:
-        """Reset the state, as in a forked child."""
+        """Reset the state, at the start or in a forked child."""
         self._lock = threading.Lock()
         self._in_hand: dict[int, Parcel] = {}
         self._given_up = threading.Event()

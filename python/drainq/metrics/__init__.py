@@ -12,7 +12,7 @@ It uses the library as any program would, and no room of the library imports it.
 | ``engine`` | runs the tasks, on Spark or in threads |
 | ``spark_session``, ``daemon``, ``make_archive`` | start Spark, quickly |
 | ``reader`` | turns lines into typed metrics (``metric_types``) |
-| ``handlers``, ``names``, ``arrays`` | aggregate by key within the task (L1), and write files |
+| ``handlers``, ``storable_text``, ``arrays`` | aggregate by key within the task (L1), and write files |
 | ``partials``, ``load``, ``tables`` | merge the tasks' files, and load the groups into the database (L2) |
 | ``report``, ``summary``, ``progress`` | the page, the printed summary, the progress line |
 """

@@ -53,7 +53,7 @@ def run(
     progress: Progress | None = None,
     context: SparkContext | None = None,
 ) -> JobOutcome:
-    """Load access logs into service metrics.
+    """Read access logs, and load their service metrics into a database.
 
     Args:
         logs: paths of logs, plain or gzip.

@@ -1,4 +1,4 @@
-//! The lease word: one pass at a time, and each sees the whole of the one before.
+//! The ownership word: one pass runs at a time, and sees everything that the pass before did.
 
 use super::{Met, Plain};
 use crate::batch::item::ThreadId;
@@ -8,7 +8,7 @@ use crate::sync::{Arc, deep_model, thread};
 
 struct Shared {
     ownership: Ownership,
-    /// What only the holder of the lease may touch.
+    /// The data that only a thread in a pass may touch.
     handler: Plain,
     revoked: AtomicBool,
 }
@@ -85,7 +85,7 @@ fn after_the_revoke_the_old_owner_starts_no_other_pass() {
     met.exactly(&["revoked first", "revoked in the first pass or after it", "revoked later"]);
 }
 
-/// Two wishes at once: the last one holds, and the passes of all three threads are ordered.
+/// Two moves at once: the later one holds, and the passes of all three threads are ordered.
 #[test]
 fn of_two_moves_at_once_one_wins_and_none_is_torn() {
     let met = Met::default();
@@ -111,7 +111,7 @@ fn of_two_moves_at_once_one_wins_and_none_is_torn() {
     met.exactly(&["thread 1", "thread 2"]);
 }
 
-/// At a shutdown any thread may drain any partition, one at a time still.
+/// At a shutdown any thread may drain any partition, still one thread at a time.
 #[test]
 fn at_the_end_anybody_drains_one_at_a_time() {
     deep_model(|| {

@@ -95,7 +95,7 @@ fn join(threads: Vec<thread::JoinHandle<usize>>) -> usize {
     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
 }
 
-/// Two queues and two threads, so each queue may have one: an item for each, and the end of everything.
+/// Two queues and two threads, so each queue may have one thread: each gets an item, and all ends.
 #[test]
 fn two_queues_on_two_threads_are_drained_and_end() {
     let met = Met::default();

@@ -117,7 +117,7 @@ fn a_slot_is_free_again_once_its_item_was_taken() {
     met.exactly(&["full", "one more", "two more", "three more"]);
 }
 
-/// A used-up segment goes to a producer that has not heard of it from the consumer.
+/// A used-up segment goes to a producer that has not synchronised with the consumer.
 #[test]
 fn a_segment_is_used_again_with_all_its_slots_empty() {
     let met = Met::default();

@@ -42,7 +42,7 @@ fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
     met.exactly(&["one"]);
 }
 
-/// A producer waits for room for two rows. The drain thread makes it by taking two away.
+/// A producer waits for room for two rows. The drain thread makes this room by taking two rows.
 #[test]
 fn a_producer_that_waits_for_room_for_its_weight_gets_it() {
     let met = Met::default();
@@ -106,7 +106,7 @@ fn no_producer_is_refused_where_there_is_always_room() {
     met.exactly(&["none", "one", "two"]);
 }
 
-/// A drain thread takes the weight of what it takes away, never of what was not added yet.
+/// A drain thread subtracts the weight of the items that it took, never a weight that was not added yet.
 #[test]
 fn a_weight_is_added_before_it_can_be_taken() {
     let met = Met::default();

@@ -23,10 +23,10 @@ pub enum Op {
     SetWeight(u8, u8),
     Produce(u8),
     ProduceMany(u8, u8),
-    /// Gives each partition to the thread that the numbers say, in turn.
+    /// Gives each partition to the thread whose number is next in the list.
     Move(Vec<u8>),
-    /// A pass of a thread; its batches fail where the bit of their number is set. What is
-    /// inside happens after the items were taken and before the first batch.
+    /// A pass of a thread. A batch fails if the bit of its number is set. The inner operations
+    /// happen after the items were taken and before the first batch.
     Pass(u8, u8, Vec<Op>),
     Close,
     Cut,
@@ -203,7 +203,7 @@ impl Checked {
         let numbers = self.next..self.next + count as u64;
         self.next += count as u64;
         let mut items = numbers.clone().map(|number| Box::new(Item { key, number })).collect::<Vec<_>>().into_iter();
-        // One thread: its calls are apart as those under a lock are, so any way will do.
+        // One thread makes all calls, as if under a lock, so either way is right.
         let locked = match self.producers {
             Producers::Any => numbers.start % 2 == 1,
             producers => producers == Producers::Lock,
@@ -298,7 +298,7 @@ impl Checked {
         self.drainers[me] = Some(drainer);
     }
 
-    /// The real queue says what the lists say.
+    /// Asserts that the real queue agrees with the lists.
     fn check(&self) {
         let now = self.queue.snapshot();
         let used: Vec<usize> = self.partitions.iter().map(|at| at.queued.len()).collect();

@@ -1,4 +1,4 @@
-//! Queues on a pool, one step at a time: no thread that asks for work goes without while there is some for it.
+//! Queues on a pool, one step at a time: a thread that asks for work gets some if there is any for it.
 
 use super::Item;
 use drainq_core::batch::shared_scheduler::{Loan, Scheduler};
@@ -10,13 +10,13 @@ use std::time::Duration;
 /// What may happen to a pool. Numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
 pub enum PoolOp {
-    /// A queue with so many partitions.
+    /// A queue with this many partitions.
     Add(u8),
     /// An item for a partition of a queue.
     Produce(u8, u8),
     /// A thread asks for work, unless it has some.
     Borrow(u8),
-    /// A thread makes a pass and gives back what it works with.
+    /// A thread makes a pass and gives its loan back.
     Work(u8),
     Close(u8),
 }
@@ -105,7 +105,7 @@ fn produce(known: &mut Known, key: u8) {
     known.produced += u64::from(accepted);
 }
 
-/// A thread asked for work: it got some that nobody has, or there was none for it.
+/// Checks a request for work: the thread got a slot that no thread has, or there was none for it.
 fn note(queues: &mut [Known], threads: usize, loan: Option<&mut Loan<'_, Box<Item>, usize>>) {
     let open = queues.iter().filter(|known| !known.closed).count();
     let share = if open > 1 { (threads - 1).max(1) } else { threads };

@@ -1,8 +1,8 @@
 //! A queue with producers, drain threads and checkers around it, for tests of the whole.
 //!
-//! Each handler keeps plain memory of its own and checks at each call: nobody else is in
-//! it, and the items of each producer come in the order in which they were produced. What
-//! it counted is compared in the end with what the producers counted.
+//! Each handler keeps plain memory of its own. Each call checks that no other thread is in the handler, and that the
+//! items of each producer come in the order in which they were produced. In the end the counts of the handlers are
+//! compared with those of the producers.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 

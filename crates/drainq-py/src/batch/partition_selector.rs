@@ -18,8 +18,8 @@ pub enum SelectorRule {
 /// Chooses the partition of an item.
 ///
 /// Made by ``type_hash`` (the default), ``round_robin`` or ``by``. A queue takes any callable
-/// ``(item, count) -> int`` in its place. Selectors pickle and copy: a copy of ``round_robin`` begins with partition 0,
-/// and the key of ``by`` travels as the pickler can send it.
+/// ``(item, count) -> int`` in its place. Selectors can be pickled, if the pickler can send the key of ``by``, and
+/// copied. A copy of ``round_robin`` begins with partition 0.
 ///
 /// Example:
 ///     >>> from drainq import PartitionSelector

@@ -11,10 +11,10 @@ use std::sync::{Arc, Weak};
 
 /// An HTTP endpoint with the counters of this process, which answers also while a handler holds the GIL.
 ///
-/// ``/metrics`` is Prometheus text, or OpenMetrics if the header ``Accept`` prefers it; ``/healthz`` answers ``ok`` if the
-/// process lives. A native thread answers, and reads the counters of batch queues, and of the multi-queues and set
-/// queues that :func:`drainq.monitoring.watch` was given, without the GIL. It listens until :meth:`close`, or to the
-/// end of the process; nothing has to hold the object. A forked child does not listen.
+/// ``/metrics`` is Prometheus text, or OpenMetrics if the header ``Accept`` prefers it; ``/healthz`` answers ``ok`` if
+/// the process lives. A native thread answers, and reads the counters without the GIL: those of batch queues, and of
+/// the multi-queues and set queues that :func:`drainq.monitoring.watch` was given. It listens until :meth:`close`, or
+/// to the end of the process; nothing has to hold the object. A forked child does not listen.
 ///
 /// Args:
 ///     port: 0 to 65535; 0 takes a free port, and the property ``port`` is its number.
