@@ -147,6 +147,26 @@ def test_a_code_and_the_time_that_the_server_asks_for_decide(code, details, mean
         trailing_metadata=lambda: [("other", "x"), ("grpc-status-details-bin", details)] if details else None,
     )
     assert grpc_errors.meaning(error) == meaning
+    for words, too_large in (("larger than max (5 vs. 4)", code == "RESOURCE_EXHAUSTED"), ("a larger quota", False)):
+        error.details = lambda words=words: words
+        assert grpc_errors.is_too_large(error) == too_large
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "values", "says"),
+    [
+        ("INVALID_ARGUMENT", "a  secret\nline", False, "there answered INVALID_ARGUMENT"),
+        ("INVALID_ARGUMENT", "a  secret\nline", True, "there answered INVALID_ARGUMENT: a secret line"),
+        ("UNAVAILABLE", "a  line", False, "there answered UNAVAILABLE: a line"),
+        (None, None, True, "there answered ?"),
+        ("UNAVAILABLE", "x" * 301, False, f"there answered UNAVAILABLE: {'x' * 300}"),
+    ],
+)
+def test_an_error_is_one_line_and_shows_no_values_unless_that_is_said(code, details, values, says):
+    error = SimpleNamespace(
+        code=lambda: code and SimpleNamespace(name=code), details=lambda: details, trailing_metadata=lambda: None
+    )
+    assert grpc_errors.described(error, "there", values=values) == says
 
 
 def test_the_delivery_hears_the_time_that_the_server_asks_for():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 
@@ -134,6 +135,12 @@ def test_after_the_cancel_nothing_is_sent():
     sink = sink_to(a=(server := Server()))
     sink.cancel()
     assert list(rest_of(sink, [1, 2])) == [1, 2] and server.sent() == [] and len(server.answers) == 1
+    with pytest.raises(Unavailable, match="^a: not sent$"):
+        sink.send([1, 2])
+    sender, sink._connect = sink._sender, lambda address: None
+    sink.forget()
+    assert sink._sender != sender and sink.addresses == ("a",)
+    sink._peers = {"a": server}
     sink.close()
     assert server.closed and not sink._peers
 
@@ -207,7 +214,8 @@ def test_a_stream_moves_with_its_first_batch_and_with_each_answer_and_stays_whil
     stream._acknowledge(Ack(2))
     waits.result()
     assert next_one.result() == encode(parcel(4).batch)
-    for data, why in (([b"?"], "the answer is not one of a drainq server"), ([], "the server closed the stream")):
+    no_answer = "the answer is not one of a drainq server"
+    for data, why in (([b"?"], no_answer), ([b"\xc1"], no_answer), ([], "the server closed the stream")):
         with peer.changed:
             stream.put(last := parcel(5))
         stream._call = iter(data)
@@ -237,9 +245,10 @@ def test_a_batch_is_handled_once_until_it_is_settled_dropped_or_its_sender_is_fo
     dropped, first = begin(1)
     assert first and dropped is not entry
     received.drop(WireBatch("s", 1, 1, []), dropped)
+    assert dropped.done.is_set() and dropped.ack is None  # who waits for its answer hears of it
     again, first = begin(1)
     received.drop(WireBatch("s", 1, 1, []), dropped)  # of a try before: it is not the present one's
-    assert first and dropped.dropped and begin(1) == (again, False)
+    assert first and begin(1) == (again, False)
     received.answer(again, Ack(1))
     other, _ = begin(1, sender="other")
     received.answer(other, Ack(1))
@@ -267,6 +276,32 @@ def test_no_server_that_works_is_still_the_one_whose_turn_it_is():
     for rule, chosen in (("first", "aaa"), ("rolling", "aba")):
         router = Router(rule, None)
         assert [list(router.split([1], ["a", "b"], lambda _: False)) for _ in range(3)] == [[peer] for peer in chosen]
+    rolling = Router("rolling", None)
+    assert [list(rolling.split([1], ["a", "b"], "a".__eq__)) for _ in range(3)] == [["a"]] * 3
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_values_are_in_no_log_and_no_answer_unless_that_is_said(shown, caplog):
+    def fails(items):
+        raise ValueError(f"no {items[0]}s")
+
+    with RemoteServer(address=LOCAL, handler=fails, type=Literal["word"], log_values=shown) as server:
+        ack = server._receive(encode(WireBatch("s", 1, 1, [msgspec.Raw(encode(word)) for word in ("word", "secret")])))
+    assert [place for place, _ in ack.refused] == [1, 0]
+    (_, of_item), (_, of_handler) = ack.refused
+    assert ("secret" in of_item, "no words" in of_handler, "no words" in caplog.text) == (shown,) * 3
+
+
+def test_a_close_ends_the_idle_streams_and_waits_for_the_others():
+    told = []
+    with RemoteServer(address=LOCAL, handler=print) as server:
+        for name, busy in (("idle", False), ("busy", True)):
+            server._contexts[type("Stream", (), {"cancel": lambda self, name=name: told.append(name)})()] = busy
+        assert server.close(0) is False and told == ["idle"]
+        server._contexts.clear()
+    server = RemoteServer(address=LOCAL, handler=print)
+    server._renew_in_child()  # a child has no server
+    assert server.wait(0) and server.close(0) and repr(server).endswith(", closed>")
 
 
 def test_a_batch_for_a_queue_that_is_shut_down_is_not_received_and_may_come_again():

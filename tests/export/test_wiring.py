@@ -8,13 +8,17 @@ from zoneinfo import ZoneInfo
 import pytest
 
 pytest.importorskip("grpc")
+pytest.importorskip("google.rpc")
 
+import grpc
 import msgspec
+from google.rpc import error_details_pb2, status_pb2
 
 from drainq import DrainqWarning
-from drainq.delivery import SendingWorker
+from drainq.delivery import DeliveryStopped, Refused, SendingWorker, Unavailable
 from drainq.export import (
     KafkaExporter,
+    MetricPoint,
     OtlpMetricsExporter,
     RemoteClient,
     RemoteServer,
@@ -24,11 +28,13 @@ from drainq.export import (
     otlp,
     skywalking,
 )
-from drainq.export.grpc_channel import Calls, Connection
+from drainq.export.grpc_channel import Connection
 from drainq.export.metric_point import pack_point, unpack_point
+from drainq.export.optional_packages import extra
 from drainq.export.remote import client, server
 from drainq.export.remote.client import Kept
 from drainq.export.remote.peer import Peer
+from drainq.export.skywalking_messages import EXPORT, SUBSCRIPTION, messages
 from drainq.testing import ManualClock
 
 PEM = b"-----BEGIN CERTIFICATE-----"
@@ -146,11 +152,108 @@ def test_a_client_sends_without_tls_on_its_machine_or_if_that_is_said(noted, add
     assert sink_and_worker(noted)[0]._router._rule == "rolling"
 
 
+class Failed(grpc.RpcError):
+    """An error of a call."""
+
+    def __init__(self, name, details="", metadata=()):
+        self.code, self.details = lambda: SimpleNamespace(name=name), lambda: details
+        self.trailing_metadata = lambda: metadata
+
+
+def asking(sink, *answers):
+    """Have calls of a sink answered by these, one after the other; return the list of the calls."""
+
+    def result(method, request, timeout):
+        asked.append((method, request if isinstance(request, bytes) else list(request), timeout))
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    asked, left = [], list(answers)
+    sink._calls = SimpleNamespace(result=result)
+    return asked
+
+
+PATHS = SimpleNamespace(target="there", unary=lambda path, _: path, streaming=lambda path, _: path)
+
+
+def test_an_answer_of_otlp_is_told_by_the_places_of_its_points():
+    sink, point, odd = otlp.OtlpSink(PATHS, {}, timeout=3.0), MetricPoint("m", 1), "it is no MetricPoint but a object"
+    partial = SimpleNamespace(partial_success=SimpleNamespace(rejected_data_points=5, error_message="secret"))
+    asked = asking(sink, Failed("INVALID_ARGUMENT"), partial, Failed("RESOURCE_EXHAUSTED", "larger than max"))
+    refusal = "there answered INVALID_ARGUMENT"
+    assert sink.send([point, object(), point]) == [(1, odd), (0, refusal), (2, refusal)]
+    assert sink.send([object()]) == [(0, odd)]
+    assert sink.send([point, point]) == [(None, "there rejected 2 of 2 points")] * 2
+    with pytest.raises(Refused, match="there answered RESOURCE_EXHAUSTED"):
+        sink.send([point])
+    assert [(method, timeout) for method, _, timeout in asked] == [(otlp.METHOD, 3.0)] * 3
+    assert sink._limit == len(asked[-1][1]) - 1
+    with pytest.raises(Refused, match=f"a request of {sink._limit + 1} bytes is more than the {sink._limit} that"):
+        sink.send([point])
+    sink._limit += 1
+    asking(sink, Failed("UNAUTHENTICATED"))
+    with pytest.raises(DeliveryStopped, match="there answered UNAUTHENTICATED"):
+        sink.send([point])
+
+
+def test_a_server_of_skywalking_is_asked_what_it_wants_when_the_answer_is_old(caplog):
+    def of(name, value=1, **more):
+        return MetricPoint(name, value, {"entity": "shop", **more}, time=0.0)
+
+    clock = ManualClock(100.0)
+    sink = skywalking.SkyWalkingSink(
+        PATHS, messages(), timeout=3.0, bucket="minute", zone=ZoneInfo("UTC"), ask_every=30.0, clock=clock,
+        log_values=False,
+    )  # fmt: skip
+    wanted = SimpleNamespace(metrics=[SimpleNamespace(metricName="m", eventType=0)])
+    asked = asking(sink, wanted, None, Failed("UNAVAILABLE"), None, wanted, Failed("UNAVAILABLE", metadata=after(2.5)))
+    points = [of("m", 2.0), object(), of("m", 1e30), of("other"), of("m", page="/"), MetricPoint("m", 1)]
+    assert [place for place, _ in sink.send(points)] == [1, 2, 3, 4, 5]
+    assert sink.send(points[1:2]) and [method for method, *_ in asked] == [SUBSCRIPTION, EXPORT]
+    clock.advance(30)
+    assert sink.send(points[:1]) == [] and "did not say which metrics it wants; the last list is used" in caplog.text
+    clock.advance(-1)  # a clock may be set back
+    with pytest.raises(Unavailable, match="there answered UNAVAILABLE") as error:
+        sink.send(points[:1])
+    assert error.value.after == 2.5
+    assert [method for method, *_ in asked] == [SUBSCRIPTION, EXPORT] * 3 and {timeout for *_, timeout in asked} == {
+        3.0
+    }
+    point = messages().ExportMetricValue.FromString(asked[-1][1][0])
+    assert (point.metricName, point.entityName, point.entityId, point.timeBucket, point.longValue) == (
+        "m", "shop", skywalking.service_id("shop"), 197001010000, 2
+    )  # fmt: skip
+    sink.forget()
+    asking(sink, Failed("UNAVAILABLE"))
+    with pytest.raises(Unavailable):
+        sink.send(points[:1])
+
+
+def after(seconds):
+    """Return the metadata of an error by which a server asks for a pause."""
+    info, answer = error_details_pb2.RetryInfo(), status_pb2.Status()
+    info.retry_delay.FromMicroseconds(int(seconds * 1e6))
+    answer.details.add().Pack(info)
+    return [("grpc-status-details-bin", answer.SerializeToString())]
+
+
+def test_a_missing_package_is_named_with_its_extra():
+    with pytest.raises(ImportError, match=r"pip install 'drainq\[kafka\]' \(No module named 'no_such'\)") as error:
+        extra("kafka", "no_such")
+    assert isinstance(error.value.__cause__, ModuleNotFoundError)
+
+
 def test_a_connection_makes_one_channel_and_each_call_has_its_headers_and_its_timeout(monkeypatch):
     noted = []
     grpc = Made(noted)
     monkeypatch.setattr(grpc_channel, "extra", lambda *of: noted.append(of) or [grpc])
-    options = list(grpc_channel.OPTIONS.items())
+    options = [
+        ("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 2000),
+        ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ]  # fmt: skip
     Connection("localhost:1", needs="otlp", insecure=True).channel()
     secure = Connection("far:1", needs="otlp", headers={"A": "b"}, **TLS)
     assert (repr(secure), secure.channel() is secure.channel()) == ("<Connection to far:1, with TLS>", True)
@@ -237,35 +340,3 @@ def test_the_end_of_a_peer_breaks_its_stream_off_and_disconnects():
     peer._stream = told.stream
     peer.close()
     assert noted == [("stream.break_off", ("cancelled",), {}), ("connection.close", (), {})]
-
-
-def test_a_call_that_is_over_is_not_cancelled_and_the_error_of_a_call_is_its_own():
-    class Cancelled(Exception):
-        pass
-
-    class Call(Exception):
-        def __init__(self, error=None):
-            self.error, self.cancelled = error, 0
-
-        def exception(self):
-            if isinstance(self.error, Cancelled):
-                raise self.error
-            return self.error
-
-        def result(self):
-            return "answer"
-
-        def cancel(self):
-            self.cancelled += 1
-
-    calls = Calls(SimpleNamespace(FutureCancelledError=Cancelled))
-    fine, failed, ended = Call(), Call(OSError("away")), Call(Cancelled())
-    assert calls.result(lambda request, timeout: (fine, request, timeout)[0], b"", 1.0) == "answer"
-    for call, error in ((failed, OSError), (ended, Call)):
-        with pytest.raises(error):
-            calls.result(lambda request, timeout: call, b"", 1.0)  # noqa: B023
-    assert not calls._running
-    calls._running |= {fine, failed}
-    calls.cancel()
-    calls.result(lambda request, timeout: (late := Call()) and late, b"", 1.0)
-    assert (fine.cancelled, failed.cancelled, ended.cancelled) == (1, 1, 0)

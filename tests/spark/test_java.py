@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.sources.by_hand import Raises
 
 from drainq.errors import DrainqError
 from drainq.spark import java as subject
@@ -207,14 +208,41 @@ def test_a_cache_that_others_can_write_to_is_not_used(environ, fake_java, tmp_pa
     environ["JAVA_HOME"] = str(fake_java("jlink", "21", MODULES_JLINK))
     environ["XDG_CACHE_HOME"] = str(tmp_path / "shared")
     (tmp_path / "shared" / "drainq").mkdir(parents=True)
-    (tmp_path / "shared" / "drainq").chmod(0o777)
+    (tmp_path / "shared" / "drainq").chmod(0o720)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(subject.tempfile, "tempdir", str(temporary))
     assert Path(java_home(environ)).parent == temporary / f"drainq-{os.geteuid()}"
-    (temporary / f"drainq-{os.geteuid()}").chmod(0o777)
+    (temporary / f"drainq-{os.geteuid()}").chmod(0o702)
     with pytest.raises(DrainqError, match="no directory of this user's own"):
         java_home(environ)
+
+
+def test_a_directory_of_another_user_is_not_used_and_a_java_that_hangs_is_passed_over(monkeypatch, tmp_path):
+    place = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert subject.private_directory(place) == tmp_path / "drainq"
+    monkeypatch.setattr(subject.tempfile, "tempdir", str(tmp_path / "drainq"))
+    (tmp_path / "file").touch()
+    assert subject.private_directory({"XDG_CACHE_HOME": str(tmp_path / "file")}).parent == tmp_path / "drainq"
+    assert [name for name, _ in subject._candidates({"JAVA_HOME": "", "PATH": ""})][:1] != ["$JAVA_HOME"]
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(DrainqError, match="no directory of this user's own"):
+        subject.private_directory(place)
+
+    def hangs(command, *, timeout, **how):
+        assert timeout == 60
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    assert "cannot be started" in subject._ask(Path("java"))
+
+
+def test_the_command_prints_the_home_or_why_there_is_none(monkeypatch, capsys):
+    monkeypatch.setattr(subject, "java_home", lambda: "/java")
+    assert (subject.main(), *capsys.readouterr()) == (0, "/java\n", "")
+    monkeypatch.setattr(subject, "java_home", lambda: subject._shim(1, 2))
+    monkeypatch.setattr(subject, "_shim", Raises(DrainqError("none"), 1))
+    assert (subject.main(), *capsys.readouterr()) == (2, "", "none\n")
 
 
 def test_this_machines_java_is_found_and_is_new_enough():

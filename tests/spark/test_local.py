@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +20,9 @@ import drainq.spark.queue_of_task
 import drainq.spark.sink_task
 from drainq import Backoff, BatchQueueConfig
 from drainq.spark import PartitionReport, SinkReport, TaskInfo, UnroutedItems, aggregate, partition_fn, sink, task_info
+from drainq.spark.aggregate import merged
 from drainq.spark.queue_of_task import default_config, task_queue
+from drainq.spark.row_task import chunks
 from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import OnError, Settings
 from drainq.spark.version import VersionMismatch
@@ -41,6 +45,10 @@ class Frame:
 
     def mapInArrow(self, run, schema):
         return Frame(*(list(run(iter(part))) for part in self.partitions), schema=schema)
+
+    @property
+    def columns(self):
+        return self.schema.names
 
     def collect(self):
         return [
@@ -111,6 +119,7 @@ def test_each_partition_is_added_up_and_a_column_of_counts_may_be_added(frame):
         ]  # fmt: skip
         counts = json.loads(counted.rows()[2]["queue_stats"])
         assert (counts["accepted"], counts["handled"], counts["unrouted"]) == (2, 2, 0)
+        assert {type(count) for count in counts.values()} == {int}
         assert counted.schema.fields == [
             StructField("key", StringType(), True, {"of": "the key"}), StructField("n", IntegerType()),
             StructField("queue_stats", StringType()),
@@ -131,6 +140,8 @@ def test_rows_may_be_given_early_and_those_of_statistics_come_last(frame):
         return [(f"{queue_stats.handled} by {[type(handler).__name__ for handler in handlers.values()]}", None)]
 
     made = lambda info: {tuple: Early()}  # noqa: E731
+    both = partition_fn(lambda info: {tuple: Early(), list: Early()}, info=INFO)
+    assert list(both([("a", 1)])) == [("early", 0), ("early", 0), ("a", 1)]
     found = aggregate(frame, made, schema=SCHEMA, columns=["key", "n"], stats=stats).rows()
     assert [row["key"] for row in found] == ["early", "a", "b", "2 by ['Early']", "early", "a", "1 by ['Early']"]
     counted = aggregate(frame, made, schema=SCHEMA, columns=["key", "n"], stats=True).rows()
@@ -148,6 +159,7 @@ def test_every_option_reaches_the_queue_of_the_task(frame, monkeypatch):
     run = partition_fn(lambda info: {"n": Sum()}, items=items, stats=lambda *of: [len(of)], info=info, **chosen)
     assert list(run(iter("abc"))) == [("n", 3), 2]
     assert repr(opened[0][0]) == repr(default_config(**chosen)) and opened[0][1]["info"] is info
+    assert {config.len_of for config, _ in opened} == {default_config(**chosen).len_of} == {chosen["len_of"]}
     expected = BatchQueueConfig(
         threads=2, partitions=2, buffer_size=50, strategy="blocking", dispatch_key=chosen["dispatch_key"],
         len_of=chosen["len_of"],
@@ -155,7 +167,18 @@ def test_every_option_reaches_the_queue_of_the_task(frame, monkeypatch):
     assert repr(default_config(**chosen)) == repr(expected)
     handlers = lambda info: {"n": Sum()}  # noqa: E731
     aggregate(frame, handlers, schema=SCHEMA, columns=["key", "n"], items=items, **chosen)
-    aggregate(frame, lambda info: {tuple: Sum()}, schema=SCHEMA, columns=["key", "n"], capacity=1)
+    sizes = []
+    each = SimpleNamespace(consume=lambda batch: sizes.append(len(batch)), result=list)
+    aggregate(frame, lambda info: {tuple: each}, schema=SCHEMA, columns=["key", "n"], capacity=1)
+    assert sizes == [1, 1, 1]
+    by_key = aggregate(
+        frame, lambda info: {"a": Sum(), "b": Sum()}, schema=SCHEMA, columns=["key", "n"],
+        dispatch_key=lambda row: row[0],
+    )  # fmt: skip
+    aggregate(frame, lambda info: {tuple: each}, schema=SCHEMA, columns=["key", "n"], len_of=chosen["len_of"])
+    assert opened.pop()[0].len_of is chosen["len_of"]
+    assert by_key.rows() == [{"key": "a", "n": 1}, {"key": "b", "n": 2}, {"key": "a", "n": 3}]
+    assert list(chunks(range(5), 2)) == [[0, 1], [2, 3], [4]]
     assert repr(opened[1][0]) == repr(default_config(**chosen))
     assert (str(opened[3][0].threads), opened[3][0].buffer_size, opened[3][1]["info"]) == (
         "ThreadPolicy.fixed(6)",
@@ -182,6 +205,64 @@ def test_items_without_a_handler_fail_the_task_or_are_counted_and_an_error_ends_
     batches = [batch for part in frame.partitions for batch in part]
     with pytest.raises(UnroutedItems, match="2 of .*RecordBatch"):
         list(partition_fn(none, info=INFO, rows="arrow")(batches))
+    taken = SimpleNamespace(consume=lambda got: got_all.extend(got), result=list)
+    got_all = []
+    assert list(partition_fn(lambda info: {pa.RecordBatch: taken}, info=INFO, rows="arrow")(batches)) == []
+    assert got_all == batches
+
+
+def test_spark_merges_partial_results_by_the_other_columns(monkeypatch):
+    def function(name):
+        return lambda column: SimpleNamespace(alias=lambda alias: (name, column, alias))
+
+    class Partial:
+        columns = ("day", "n", "key", "low", "top")
+
+        def groupBy(self, *keys):
+            asked.append(keys)
+            return self
+
+        agg = select = groupBy
+
+    asked, functions = [], SimpleNamespace(**{name: function(name) for name in ("sum", "max", "min")}, col=str.upper)
+    monkeypatch.setattr(pyspark.sql, "functions", functions)
+    assert merged(Partial(), {"top": "max", "n": "sum", "low": "min"}).columns == Partial.columns
+    assert asked == [
+        ("DAY", "KEY"), (("sum", "n", "n"), ("min", "low", "low"), ("max", "top", "top")), Partial.columns
+    ]  # fmt: skip
+    for wrong in ({"nope": "sum"}, {"n": "mean"}):
+        with pytest.raises(ValueError, match="use a column of .* and one of"):
+            merged(Partial(), wrong)
+    frame = Frame(schema=StructType(SCHEMA.fields))
+    with pytest.raises(ValueError, match=r"use a column of \['key', 'n'\]"):
+        aggregate(frame, lambda info: {}, schema=SCHEMA, merge={"nope": "sum"})
+
+
+def test_an_error_of_a_handler_ends_the_reading(frame):
+    def batches():
+        for _ in range(20_000):
+            yield frame.partitions[0][0]
+            os.sched_yield()
+        raise AssertionError("it reads on")
+
+    def fails(batch):
+        raise OSError("disk is full")
+
+    with pytest.raises(OSError, match="disk is full"):
+        list(partition_fn(lambda info: {pa.RecordBatch: SimpleNamespace(consume=fails)}, rows="arrow")(batches()))
+    with pytest.raises(TypeError, match="coroutine"):
+        later = SimpleNamespace(consume=lambda batch: task(), result=list)
+        aggregate(frame, lambda info: {tuple: later}, schema=SCHEMA, stats=True)
+
+
+async def task(): ...
+
+
+def test_a_queue_of_ones_own_says_what_has_no_handler():
+    for unrouted, missing in (("count", None), ("fail", UnroutedItems)):
+        with contextlib.nullcontext() if missing is None else pytest.raises(missing, match="1 of str"):
+            with task_queue(unrouted=unrouted) as queue:
+                queue.produce("x")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from tests.forked import in_child
+from tests.patience import PATIENCE, Call, eventually
 
 from drainq.spark import worker_resource
 from drainq.spark.worker_resource import Once, _Resources
@@ -160,7 +161,18 @@ def test_a_close_that_fails_is_logged(caplog):
         pass
     with worker_resource("unclosable", Connection, close, idle_close=3600, check=lambda connection: False):
         assert failed.is_set()
-    assert "a worker resource could not be closed" in caplog.text
+    assert "a worker resource could not be closed" in caplog.text and "its text is not shown" in caplog.text
+
+
+def test_a_resource_of_another_process_is_not_closed():
+    closed = []
+    with worker_resource("theirs", Connection, closed.append, idle_close=3600):
+        pass
+    kept = importlib.import_module("drainq.spark.worker_resource")._resources.kept.pop("theirs")
+    for process, found in ((-1, 0), (os.getpid(), 1)):
+        kept.process = process
+        kept.end()
+        assert len(closed) == found
 
 
 @pytest.mark.parametrize(
@@ -200,6 +212,30 @@ def test_an_alarm_that_comes_too_late_closes_nothing_that_is_used_and_nothing_th
     resources.retire("k", kept)
     resources._idle("k", kept)
     assert closed == [one] and resources.kept == {"k": other}
+
+
+def test_who_waits_for_a_value_gets_it_or_makes_it():
+    for first in ("value", SystemExit("out")):
+        entered, go, tries = threading.Event(), threading.Event(), []
+
+        def make(first=first, entered=entered, go=go, tries=tries):
+            tries.append(1)
+            entered.set()
+            assert go.wait(PATIENCE)
+            if isinstance(first, SystemExit) and len(tries) == 1:
+                raise first
+            return []
+
+        once = Once(make)
+        maker = Call(once.get)
+        assert entered.wait(PATIENCE)
+        waiting = Call(once.get)
+        eventually(lambda once=once: once._changed._waiters)
+        go.set()
+        assert waiting.result() is once.made and waiting.result() == []
+        assert len(tries) == (2 if isinstance(maker.exception(), SystemExit) else 1)
+    with worker_resource("empty", list) as empty:
+        assert empty == []
 
 
 def test_a_value_whose_making_failed_is_made_again():

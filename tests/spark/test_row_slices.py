@@ -63,7 +63,14 @@ def test_an_error_of_a_handler_says_of_how_many_rows():
     counted, failures = through_a_queue(refuse, Rows.TUPLES, capacity=ROWS)
     assert counted.failed == ROWS and {str(error) for error in failures} == {"not these"}
     if hasattr(failures[0], "__notes__"):
-        assert any(note.endswith("tuple items") for note in failures[0].__notes__)
+        notes = [note.split() for error in failures for note in error.__notes__]
+        assert all(note[-2:] == ["tuple", "items"] for note in notes)
+        assert sum(int(note[-3]) for note in notes) == ROWS
+
+
+def test_a_handler_whose_answer_is_a_coroutine_has_not_run():
+    _, failures = through_a_queue(lambda batch: Lazy().consume(batch), Rows.TUPLES)
+    assert {type(error) for error in failures} == {TypeError}
 
 
 class Lazy:
@@ -72,7 +79,8 @@ class Lazy:
 
 @pytest.mark.parametrize("handler", [Lazy(), lambda: None])
 def test_a_handler_of_which_nothing_would_run_is_refused_when_it_is_given(handler):
-    with pytest.raises(TypeError, match="handler"):
+    name = "handler.consume" if hasattr(handler, "consume") else "handler"
+    with pytest.raises(TypeError, match=f"^{name} "):
         taking_slices(handler, Rows.TUPLES)
 
 

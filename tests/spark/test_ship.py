@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ pytest.importorskip("pyspark")
 from drainq.errors import DrainqError
 from drainq.spark import VersionMismatch, archive, ship
 from drainq.spark.java import java_home
+from drainq.spark.ship_package import _files
 from drainq.spark.version import check_version, installed
 
 JOB = """
@@ -110,6 +112,17 @@ def test_a_connect_session_gets_the_same_files_as_artifacts():
         ("drainq-shipped.zip#drainq-shipped", {"archive": True}),
         ("drainq-door.zip", {"pyfile": True}),
     ]
+
+
+def test_a_classic_session_gets_an_archive_under_its_name_and_a_python_file(tmp_path, monkeypatch):
+    added = []
+    context = SimpleNamespace(addArchive=added.append, addPyFile=added.append)
+    ship(SimpleNamespace(_sc=context, sparkContext=context))
+    assert [Path(path).name for path in added] == ["drainq-shipped.zip#drainq-shipped", "drainq-door.zip"]
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "bare_folder").mkdir()
+    with pytest.raises(DrainqError, match="drainq needs bare_folder, which is not installed here: pip install bare"):
+        list(_files("bare_folder"))
 
 
 def test_another_version_in_a_task_is_an_error_that_names_both():

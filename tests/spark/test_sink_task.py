@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import threading
@@ -11,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from tests.patience import PATIENCE, Call, eventually
 from tests.time_limit import SECONDS
 
 from drainq.backoff import Backoff
@@ -337,7 +339,7 @@ def test_a_parked_row_comes_back_with_its_types():
 
     class Queue:
         def offer_or_update(self, key, payload, schedule_at):
-            offered.append(json.loads(json.dumps(payload)))
+            offered.extend([key, json.loads(json.dumps(payload))])
 
         def close(self):
             offered.append("closed")
@@ -346,8 +348,57 @@ def test_a_parked_row_comes_back_with_its_types():
     parking = Parking(Queue)
     parking.park(row, "ValueError: no")
     parking.close()
-    assert unpack(offered[0]["row"]) == row
-    assert offered[0]["error"] == "ValueError: no" and offered[1] == "closed"
+    assert unpack(offered[1]["row"]) == row
+    assert offered[0] == f"row/{hashlib.sha256(repr(row).encode()).hexdigest()}"
+    assert offered[1]["error"] == "ValueError: no" and offered[2] == "closed"
+
+
+def test_a_row_is_decided_on_as_the_writer_gets_it_and_its_error_is_parked_with_its_text():
+    parked, asked = [], []
+    queue = types.SimpleNamespace(offer_or_update=lambda key, payload, at: parked.append(payload), close=int)
+
+    def write(batch):
+        raise ValueError("no such page")
+
+    writer = types.SimpleNamespace(write=write)
+    for rows, row in ((Rows.TUPLES, (0,)), (Rows.RECORDS, {"n": 0}), (Rows.ARROW, {"n": 0})):
+        settings = replace(
+            SETTINGS, make_writer=lambda info: writer, rows=rows, delayed=lambda: queue,
+            on_error=lambda row, error: asked.append(row) or "park",
+        )  # fmt: skip
+        report = SinkTask(settings, INFO).run(record_batches(1))
+        assert (report["errors"], report["parked"], report["dropped"], asked.pop()) == (1, 1, 0, row)
+        assert 0 <= report["seconds"] < SECONDS
+        assert "no such page" in parked.pop()["error"]
+
+
+def test_a_batch_without_rows_changes_nothing_for_those_that_wait():
+    window = Window(1, 9)
+    batcher = Batcher(replace(SETTINGS, max_batch_bytes=10**9), window)
+    for batch in (*record_batches(2), *record_batches(0)):
+        batcher.add(batch)
+    assert not window._waiting
+    batcher.stop()
+
+
+def test_a_window_that_is_closed_waits_for_its_writers_as_long_as_it_is_told(monkeypatch):
+    window, waited = Window(1, 1), []
+    window.close()
+    waiting = Call(lambda: window.wait_for_writers(PATIENCE))
+    eventually(lambda: window._changed._waiters)
+    assert not waiting.done()
+    window.leave()
+    waiting.result()
+    still_open = Window(1, 1)
+    waiting = Call(lambda: still_open.wait_for_writers(0))  # the time runs from a close
+    eventually(lambda: still_open._changed._waiters)
+    assert not waiting.done()
+    still_open.leave()
+    waiting.result()
+    monkeypatch.setattr(Window, "wait_for_writers", lambda self, timeout: waited.append(timeout))
+    with pytest.raises(DrainqError):
+        run([], [pa.RecordBatch.from_pydict({"n": [1]})], close_timeout=7.0, write=lambda batch: 1 / 0)
+    assert waited == [7.0]
 
 
 def test_the_queue_of_parked_rows_is_closed_when_the_task_ends_and_when_it_fails():
@@ -390,6 +441,13 @@ def test_what_a_function_that_decides_raises_is_the_tasks_error():
 
     with pytest.raises(LookupError, match=r"undecided about \(0,\)"):
         run([], record_batches(3), write=write, on_error=decide)
+    with pytest.raises(ValueError, match="on_error must return 'fail', 'skip' or 'park'") as wrong:
+        run([], record_batches(3), write=write, on_error=lambda row, error: "maybe")
+    assert str(wrong.value.__cause__) == "no row at all"
+    with pytest.raises(ValueError, match="no row at all") as failed:
+        run([], record_batches(3), write=write, retries=2)
+    note = "raised by write on a batch of 3 rows, tried 3 times"
+    assert getattr(failed.value, "__notes__", [note]) == [note]
 
 
 def test_only_whole_batches_are_tried_again_and_each_try_is_counted(caplog):

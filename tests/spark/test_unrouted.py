@@ -23,6 +23,8 @@ def test_items_that_all_have_a_handler_are_no_error():
 def test_one_item_without_a_handler_is_an_error():
     with pytest.raises(UnroutedItems, match="^1 items have no handler: 1 of str. There are handlers for int. Only the"):
         check_routed(stats_of([1, "a"]), [int])
+    with pytest.raises(UnroutedItems, match="1 of str. There are handlers for nothing. Only"):
+        check_routed(stats_of(["a"]), [])
 
 
 def test_the_largest_kinds_are_named_and_the_others_counted():

@@ -108,7 +108,7 @@ class RemoteSink(Sink):
             fresh = [address for address in addresses if address not in self._peers]
         made = {address: self._connect(address) for address in fresh}
         with self._lock:
-            self._addresses = tuple(dict.fromkeys(addresses))
+            self._addresses = tuple(addresses)
             for address, connection in made.items():
                 if address not in self._peers:
                     self._peers[address] = Peer(connection, window=self._window, timeout=self._timeout)

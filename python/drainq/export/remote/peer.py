@@ -212,5 +212,4 @@ class _Stream:
             for parcel in self.under_way.values():
                 parcel.failure = failure
             self.under_way.clear()
-            self._outbox.clear()
             self._peer.changed.notify_all()

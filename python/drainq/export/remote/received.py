@@ -24,12 +24,11 @@ MOST_SENDERS = 10_000
 class Entry:
     """The result of one batch, or None while it is being handled."""
 
-    __slots__ = ("ack", "done", "dropped")
+    __slots__ = ("ack", "done")
 
     def __init__(self) -> None:
         self.done = threading.Event()
         self.ack: Ack | None = None
-        self.dropped = False
 
 
 class Received:
@@ -71,7 +70,6 @@ class Received:
             entries = self._senders.get(batch.sender, {})
             if entries.get(batch.number) is entry:
                 del entries[batch.number]
-        entry.dropped = True
         entry.done.set()
 
     def _forget_one(self) -> None:
