@@ -64,7 +64,7 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
 
 
 async def end(queue: Any, number: int, name: str, timeout: float | None) -> Any:
-    """Wait as a method of the queue does, ``flush`` or one that shuts down.
+    """Wait as the method ``name`` of the queue does: ``flush``, or one that shuts the queue down.
 
     After the last handler call the method itself runs on a thread. It joins the drain threads, and in a queue of a
     shared scheduler it calls ``on_close``.

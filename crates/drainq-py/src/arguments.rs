@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDelta, PyFloat, PyInt, PyIterator, PyString};
 use std::time::Duration;
 
-/// Makes a reader for each parameter: its name, in quotes if a reader of that name reads something else, and its kind.
+/// Makes a reader for each parameter from its name and its kind. The name is in quotes if another reader has it already.
 macro_rules! readers {
     (@name $reader:ident) => { stringify!($reader) };
     (@name $reader:ident $name:literal) => { $name };

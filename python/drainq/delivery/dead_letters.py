@@ -8,7 +8,7 @@
    removed from its message. It counts as sent, because the newer item would have replaced it. If the sink can add older
    items without replacing newer ones, the older item moves to a message of its own. This holds within a process, and
    for messages that existed when the process began. Writes of two processes to one key have no order.
-5. A message of items whose commit was not answered has what the sink needs to find out whether they are stored.
+5. If a commit was not answered, the message of its items has what the sink needs to find out whether they are stored.
 6. A message is removed after its items were sent. A crash in between sends them twice and loses none.
 """
 
@@ -102,7 +102,7 @@ class DeadLetters:
     # -- in ---------------------------------------------------------------------------------------
 
     def park(self, items: Sequence[Any], error: str, doubt: str | None = None) -> str:
-        """Keep items in one message. Return its key. ``doubt``: that of their :class:`Attempt`.
+        """Keep items in one message. Return its key. ``doubt``: see :class:`Attempt`.
 
         Raises:
             TypeError: a value cannot be written.
@@ -228,8 +228,8 @@ class DeadLetters:
     def _send_halving(
         self, items: list[Any], sink: Sink, attempt: Attempt
     ) -> tuple[list[Any], list[Any], list[Any], str, bool]:
-        """Send items, and account for each part that the sink answers for. The attempt ends as that of the items that
-        are left.
+        """Send items, and account for each part that the sink answers for. Then ``attempt`` describes the
+        items that are left.
 
         Returns:
             The items that were sent; those that were refused without being named; those that are left, with the reason;

@@ -4,7 +4,7 @@
    sink takes items. A try long after the last failure begins a new outage.
 2. A batch is tried until the outage has lasted ``retry_for`` seconds, and at least twice, unless the first try took all
    the time of a batch. :meth:`Outage.seconds` says how long a try may take.
-3. The log says when the wait begins, and then once a minute that it goes on.
+3. The log says when the wait begins, and once a minute that it continues.
 4. A failure that cannot pass is remembered until something is sent: :attr:`Outage.stopped`.
 """
 
@@ -121,7 +121,7 @@ class Outage:
         return known is None
 
     def _is_new(self, began: float) -> bool:
-        """Return whether a failure of a try that began then is a new outage: what failed long ago was another."""
+        """Return whether a failed try that began at this time begins an outage: there is none, or it is long ago."""
         return self._down_since is None or began - self._failed_at > max(self._retry_for, self._backoff.maximum)
 
     def _note(self, began: float, what: str, why: str) -> float:

@@ -32,5 +32,5 @@ class Parcel:
 
     @property
     def doubt(self) -> str | None:
-        """What tells whether all items arrived in a try that was not answered; None: nothing does."""
+        """The attempt's ``doubt`` if it is about all items of the parcel, else None."""
         return self.attempt.doubt if self.tried == len(self.items) and not self.attempt.refused else None

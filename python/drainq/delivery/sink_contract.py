@@ -65,7 +65,7 @@ class Rest(list[Any]):
 
 
 class Attempt:
-    """The tries of a list of items: what the delivery tells the sink of the next, and what the sink knows of the last.
+    """The tries of a list of items. The delivery sets the time of the next try, and the sink describes the last one.
 
     Attributes:
         seconds: how long the next try may take. None: as long as it takes.

@@ -35,7 +35,7 @@ class CuttableConnection(PostgresConnection):
 
     Attributes:
         until: the monotonic time at which waits end.
-        limits: for :meth:`drainq.sql.postgres.PostgresDialect.begin_within`.
+        limits: for :meth:`drainq.sql.postgres.PostgresDialect.begin_marked`.
     """
 
     until = math.inf

@@ -194,7 +194,7 @@ class TableSink(Sink):
         return self._open(seconds)
 
     def _open(self, seconds: float | None) -> Database:
-        """Connect on another thread, so that the wait ends in time or by :meth:`cancel`, though the attempt goes on."""
+        """Connect on another thread, so that the wait ends in time or by :meth:`cancel`. The attempt continues."""
         opening: Future[Database] = Future()
         try:
             start_thread(self._try_to_open, name="drainq-connect", args=(opening,))

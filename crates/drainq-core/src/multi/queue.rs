@@ -254,7 +254,7 @@ impl<T, L> SubQueue<T, L> {
         })
     }
 
-    /// Moves it behind the last sub-queue of another priority.
+    /// Moves the sub-queue to a priority, behind the last one there.
     pub fn set_priority(&self, priority: i64) {
         self.owner.shared.with(|state, _| state.set_priority(self.owner.slot, priority));
     }

@@ -13,7 +13,7 @@ impl<T, L> MultiState<T, L> {
         self.count_servable(slot);
     }
 
-    /// Moves a sub-queue behind the last sub-queue of another priority.
+    /// Moves a sub-queue to a priority, behind the last one there.
     pub fn set_priority(&mut self, slot: Slot, priority: i64) {
         let sub = self.sub_mut(slot);
         if std::mem::replace(&mut sub.priority, priority) == priority || sub.membership == Membership::Removed {

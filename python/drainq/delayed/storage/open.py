@@ -26,7 +26,7 @@ def open_storage(
     prepare: bool | None = None,
     as_it_is: bool = False,
 ) -> tuple[Storage, Hashable]:
-    """Return the storage of ``url``, and an address that is equal for all names of one storage; None: only itself.
+    """Return the storage of ``url``, and an address, equal for all names of one storage; None if it has one name.
 
     This does not connect: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 

@@ -43,7 +43,7 @@ _PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changed
 
 @dataclass(frozen=True)
 class _Binding:
-    """The form in which a database gets the keys of one mark."""
+    """The form in which a database gets the keys of one call of ``mark``."""
 
     rows: str
     """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
