@@ -63,7 +63,7 @@ MUTANTS = [
         "python/drainq/delivery/delivery.py",
         ("            if before is not Outcome.DEAD_LETTERED:\n                if before is not outcome:\n"),
         ("            if before is not Outcome.DEAD_LETTERED:\n                if before is Outcome.PENDING:\n"),
-        "tests/delivery/test_sender.py::test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later",
+        "tests/delivery/test_close.py::test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later",
     ),
     Mutant(
         "late_answer_leaves_its_letter",
@@ -71,7 +71,7 @@ MUTANTS = [
         "python/drainq/delivery/delivery.py",
         "if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):",
         "if False and self._dead_letters and key and self._dead_letters.withdraw(key):",
-        "tests/delivery/test_sender.py::test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later",
+        "tests/delivery/test_close.py::test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later",
     ),
     Mutant(
         "ctrl_c_between_commit_and_count",

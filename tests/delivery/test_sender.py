@@ -12,11 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from drainq import BatchQueue, PartitionPolicy
-from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing, worker
+from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing
 from drainq.delivery.sink_contract import Failure
-from drainq.errors import WouldDeadlock
 from drainq.testing import ManualClock
-from drainq.timer import Alarm
 from tests.delivery.helpers import Hanging, Table, agree, counts
 
 PATIENCE = 60.0
@@ -41,46 +39,6 @@ def test_everything_produced_is_sent_in_order():
     assert table.rows == list(range(10_001))
     assert counts(out) == (10_001, 0, 0, 0, 0)
     assert out.stats().per_type == {int: 10_001}
-
-
-@pytest.mark.parametrize("heeds", [True, False])
-@pytest.mark.parametrize("kept", [True, False])
-def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(heeds, kept, delayed, gives_up_early):
-    sink = Hanging(heeds=heeds)
-    out = sender(sink, delayed=delayed if kept else None)
-    assert out.produce_many(range(5)) == 5
-    assert sink.entered.wait(PATIENCE)
-    assert out.produce_many(range(5, 8)) == 3
-    assert out.flush(0.01) is False
-    assert agree(out).pending == 8
-    out.close(3.0)
-    first, _, letters, lost, pending = counts(out)
-    assert (first, pending, letters + lost) == (0, 0, 8)
-    if heeds:
-        assert (letters, lost) == ((8, 0) if kept else (0, 8))
-        assert sink.closed.wait(PATIENCE)
-    else:  # what waits behind the hanging call cannot be reached
-        hung = sink.in_hand
-        assert (letters, lost) == ((hung, 8 - hung) if kept else (0, 8))
-        sink.go.set()
-        assert sink.closed.wait(PATIENCE)  # the late answer counts: these are sent, and no dead letters any more
-        assert counts(out) == (hung, 0, 0, 8 - hung, 0)
-        assert delayed.stats().scheduled == 0
-    assert out.produce(9) is False
-
-
-@pytest.mark.parametrize(("keeps", "timeout", "seconds"), [(True, 2.0, 1.0), (True, 60.0, 55.0), (False, 2.0, 1.5)])
-def test_close_reserves_time_to_keep_what_is_left(keeps, timeout, seconds, delayed, monkeypatch):
-    out, alarms, made = sender(Table(), delayed=delayed if keeps else None), [], []
-
-    def after(seconds, do):
-        alarms.append((seconds, do))
-        made.append(Alarm(worker.SHARED, do))
-        return made[-1]
-
-    monkeypatch.setattr(worker.SHARED, "after", after)
-    assert out.close(timeout) and alarms == [(seconds, out._give_up)]
-    assert made[0].cancel() is False  # it was cancelled
 
 
 def test_flush_is_false_for_what_was_refused_since_the_last():
@@ -404,25 +362,3 @@ def test_back_pressure_holds_producers_while_the_other_side_is_away():
 def test_an_option_that_cannot_be_is_refused(option):
     with pytest.raises(ValueError, match=next(iter(option))):
         sender(Table(), **option)
-
-
-def test_a_close_in_the_sink_is_refused_while_another_thread_closes():
-    inside, go, seen = threading.Event(), threading.Event(), []
-
-    class Closes(Table):
-        def send(self, items):
-            inside.set()
-            assert go.wait(PATIENCE)
-            with pytest.raises(WouldDeadlock):
-                out.close()
-            seen.extend(items)
-            return []
-
-    out = sender(Closes())
-    assert out.produce(1) and inside.wait(PATIENCE)
-    with ThreadPoolExecutor() as threads:
-        closing = threads.submit(out.close)
-        while not out._closer:
-            assert not closing.done()
-        go.set()
-        assert closing.result(PATIENCE) and seen == [1]

@@ -39,7 +39,7 @@ CEILINGS = {
     "sql": (1_066, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_265, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
-    "delivery and workers": (3_059, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
+    "delivery and workers": (3_075, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 import uuid
@@ -37,6 +38,7 @@ RESEND_INTERVAL = 5.0  # seconds between polls of the delayed queue
 RESEND_TIME = 10.0  # seconds after which a turn of resending ends; the next turn continues
 MOST_KNOWN = 10_000  # messages that are read when a worker with ``key_of`` begins
 MESSAGES_AT_ONCE = 500  # offered in one transaction
+QUIET = 1.0  # seconds without a step after which keeping has come to a stop
 
 
 class DeadLetters:
@@ -78,7 +80,7 @@ class DeadLetters:
         self._key_of = key_of
         self._pack_item = pack_item or (lambda item: item)
         self._unpack_item = unpack_item or (lambda item: item)
-        self._stop = False
+        self._stop, self._stepped_at = False, -math.inf
         self.renew()
         if key_of is not None:
             self._learn()
@@ -109,6 +111,7 @@ class DeadLetters:
             Exception: the delayed queue did not take it.
         """
         key = self._new_key()
+        self._step()
         payload = {**self._payload([self._packed(item) for item in items], error), "doubt": doubt}
         self._delayed.offer_if_not_exists(key, payload, self._clock.now() + RESEND_DELAY)
         self._note_kept(items, [key] * len(items))
@@ -142,7 +145,24 @@ class DeadLetters:
     def _new_key(self) -> str:
         return f"{self._label}/{self._origin}/{next(self._numbers):09d}"
 
+    def outlast(self, wait: Callable[[float], bool], deadline: float) -> bool:
+        """Call ``wait(seconds)`` until it returns True or the deadline passes.
+
+        After :meth:`stop` it goes on beyond the deadline for as long as items are being kept: the time is what keeping
+        takes.
+        """
+        until = deadline
+        while not wait(max(0.0, until - time.monotonic())):
+            until = self._stepped_at + QUIET
+            if not self._stop or until <= time.monotonic():
+                return False
+        return True
+
+    def _step(self) -> None:
+        self._stepped_at = time.monotonic()
+
     def _packed(self, item: Any) -> Any:
+        self._step()
         return pack(self._pack_item(item))
 
     def _payload(self, packed: list[Any], error: str, *, origin: str | None = None, tries: int = 0) -> dict[str, Any]:

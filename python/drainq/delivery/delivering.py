@@ -60,6 +60,10 @@ class Delivering(Worker[Item]):
         done = super()._flush_held(deadline)
         return (self._resender is None or self._resender.flush(deadline)) and done
 
+    def _wait(self, wait: Callable[[float], bool], deadline: float) -> bool:
+        keeper = self._dead_letters
+        return super()._wait(wait, deadline) if keeper is None else keeper.outlast(wait, deadline)
+
     def _give_up(self) -> None:
         if self._resender is not None:
             self._resender.give_up()

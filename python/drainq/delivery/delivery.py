@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -161,7 +160,8 @@ class Delivery:
                 raise _Given(DeliveryError("the time of close() ran out before they were sent"))
             parcel.tried, attempt.seconds, began = len(part), self._outage.seconds(tries), self._clock.now()
             try:
-                with self._in_order(), self._outage.watched(began):
+                apart = self._dead_letters.order() if self._dead_letters else None  # from a resend of older items
+                with apart or contextlib.nullcontext(), self._outage.watched(began):
                     refusals = list(self.sink.send_within(part, attempt) or ())
                     if self._dead_letters is not None:
                         self._dead_letters.were_sent(Answer.of(part, refusals).sent)
@@ -185,12 +185,6 @@ class Delivery:
                 self.works_again()
                 self._books.note(unknown=self._size(part) if attempt.is_unsure else 0)
                 return part, refusals
-
-    def _in_order(self) -> Any:
-        """Return the lock that keeps a resend of older items apart from newer ones; an empty context if order does not
-        matter."""
-        order = None if self._dead_letters is None else self._dead_letters.order()
-        return contextlib.nullcontext() if order is None else order
 
     def works_again(self) -> None:
         """End the outage and the stop, because the sink has taken items."""
@@ -354,7 +348,7 @@ class Delivery:
                 kept.set()
 
         SHARED.after(0, keep)
-        kept.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        kept.wait() if deadline is None else self._dead_letters.outlast(kept.wait, deadline)
 
     def _keep(self, parcels: list[Parcel]) -> None:
         assert self._dead_letters is not None

@@ -17,7 +17,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from drainq._native import BatchQueue
@@ -33,7 +33,7 @@ from drainq.delivery.type_owners import ItemTypes
 from drainq.errors import DrainqError
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
-from drainq.threads import run_aside
+from drainq.threads import run_aside, start_thread
 from drainq.timer import SHARED
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class Worker(Producer[Item]):
         super()._begin()
         self._given_up_before = 0  # refused and lost items at the last flush
         self._released = False
+        self._reserve = 0.0  # seconds of ``close`` for calls that hang
         self._closing = threading.Lock()  # held by the thread that closes, which ``_closer`` names
         self._closer: int | None = None
 
@@ -269,7 +270,8 @@ class Worker(Producer[Item]):
         Args:
             timeout: seconds after which it returns, whatever the sink does. None: as long as it takes. At its last
                 quarter, of at most a second, running sends are cancelled. With a delayed queue they are cancelled at
-                the last half, of at most 5 seconds, and the unsent items go to the delayed queue.
+                the last half, of at most 5 seconds, and the unsent items go to the delayed queue. If that takes longer
+                than is left, it goes on until all are kept, or until a second has brought no progress.
         Returns:
             False if an item was refused or lost; ``stats()`` counts them.
         """
@@ -311,7 +313,7 @@ class Worker(Producer[Item]):
     def _close_once(self, timeout: float | None) -> bool:
         self._closed = True
         if not self._ended and self._closer != threading.get_ident():
-            deadline, alarm = _deadline(timeout), None
+            deadline, alarm, margin = _deadline(timeout), None, 0.0
             if timeout is not None:
                 margin = _margin(timeout, keeps=self._keeps)
                 alarm = SHARED.after(max(0.0, timeout - margin), self._give_up)
@@ -320,9 +322,8 @@ class Worker(Producer[Item]):
                     try:
                         self._closer = threading.get_ident()
                         if not self._ended:
-                            self._drain(
-                                None if deadline is None else max(0.0, deadline - margin / 4 - time.monotonic())
-                            )
+                            self._reserve = margin / 4
+                            self._drain(None if deadline is None else deadline - self._reserve)
                             self._finish(deadline)
                     finally:
                         self._closer = None
@@ -350,11 +351,35 @@ class Worker(Producer[Item]):
         if not released:
             self._release()
 
-    def _drain(self, timeout: float | None) -> None:
-        if self._types is not None:
-            self._types.leave(timeout)
-        else:
-            self._queue.shutdown(timeout)
+    def _drain(self, deadline: float | None) -> None:
+        """Let the queue hand over its items, until a deadline or for as long as items are put away."""
+        leave = self._queue.shutdown if self._types is None else self._types.leave
+        if deadline is not None and self._keeps:
+            self._queue.flush(0)  # in a handler of the queue it raises WouldDeadlock
+            self._call_aside(self._queue.shutdown if self._types is None else self._queue.flush, deadline)
+        leave(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _call_aside(self, call: Callable[[], bool], deadline: float) -> bool:
+        """Call something on another thread. Return whether it returned True by the deadline."""
+        answer: list[bool] = []
+        ended = threading.Event()
+
+        def run() -> None:
+            try:
+                answer.append(call())
+            finally:
+                ended.set()
+
+        try:
+            start_thread(run, name=f"{self._name}-wait")
+        except RuntimeError:  # the interpreter is ending and starts no thread any more
+            SHARED.after(0, run)
+        self._wait(ended.wait, deadline)
+        return answer == [True]
+
+    def _wait(self, wait: Callable[[float], bool], deadline: float) -> bool:
+        """Wait until a deadline. Return False if it passed first."""
+        return wait(max(0.0, deadline - time.monotonic()))
 
     def _close_books(self) -> None:
         """Count accepted items as lost if the queue will not hand them over."""

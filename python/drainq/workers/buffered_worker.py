@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 import threading
-import time
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -141,8 +140,7 @@ class Buffered(Delivering[Item], Holder[Item]):
             self._holding.notify_all()
 
     def _end(self, deadline: float | None) -> bool:
-        now = time.monotonic()  # half of the rest is for calls that hang
-        Holder._flush_held(self, None if deadline is None else now + (deadline - now) / 2)
+        Holder._flush_held(self, None if deadline is None else deadline - self._reserve)
         if self._resender is not None:
             self._resender.stop(deadline)
         self._delivery.keep(self._delivery.cut(), deadline)

@@ -14,7 +14,6 @@ import abc
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import to_show
 from drainq.delivery.worker import Worker
 from drainq.errors import WouldDeadlock
-from drainq.timer import SHARED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -185,22 +183,9 @@ class Holder(Worker[Item]):
     def _flush_held(self, deadline: float | None) -> bool:
         if deadline is None:
             return self._flush_once()
-        answer: list[bool] = []
-
-        def flush() -> None:
-            done = False
-            try:
-                done = self._flush_once()
-            finally:
-                with self._holding:
-                    answer.append(done)
-                    self._holding.notify_all()
-
         if not self._held and self._handing_on is None:
             return True
-        SHARED.after(0, flush)
-        with self._holding:
-            return self._holding.wait_for(lambda: answer, max(0.0, deadline - time.monotonic())) == [True]
+        return self._call_aside(self._flush_once, deadline)
 
     def _end(self, deadline: float | None) -> bool:
         self._flush_held(deadline)

@@ -1,0 +1,129 @@
+"""``close(timeout)`` returns by its deadline, and what it cannot send it keeps or counts as lost."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from drainq.delivery import SendingWorker, Unavailable, dead_letters, worker
+from drainq.errors import WouldDeadlock
+from drainq.testing import ManualClock
+from drainq.timer import Alarm
+from tests.delivery.helpers import Hanging, Table, agree, counts
+
+PATIENCE = 60.0
+
+
+def sender(sink, **more):
+    return SendingWorker(sink, **{"name": "test", "retry_for": 0, **more})
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+@pytest.mark.parametrize("kept", [True, False])
+def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(heeds, kept, delayed, gives_up_early):
+    sink = Hanging(heeds=heeds)
+    out = sender(sink, delayed=delayed if kept else None)
+    assert out.produce_many(range(5)) == 5
+    assert sink.entered.wait(PATIENCE)
+    assert out.produce_many(range(5, 8)) == 3
+    assert out.flush(0.01) is False
+    assert agree(out).pending == 8
+    out.close(3.0)
+    first, _, letters, lost, pending = counts(out)
+    assert (first, pending, letters + lost) == (0, 0, 8)
+    if heeds:
+        assert (letters, lost) == ((8, 0) if kept else (0, 8))
+        assert sink.closed.wait(PATIENCE)
+    else:  # what waits behind the hanging call cannot be reached
+        hung = sink.in_hand
+        assert (letters, lost) == ((hung, 8 - hung) if kept else (0, 8))
+        sink.go.set()
+        assert sink.closed.wait(PATIENCE)  # the late answer counts: these are sent, and no dead letters any more
+        assert counts(out) == (hung, 0, 0, 8 - hung, 0)
+        assert delayed.stats().scheduled == 0
+    assert out.produce(9) is False
+
+
+@pytest.mark.parametrize(("keeps", "timeout", "seconds"), [(True, 2.0, 1.0), (True, 60.0, 55.0), (False, 2.0, 1.5)])
+def test_close_reserves_time_to_keep_what_is_left(keeps, timeout, seconds, delayed, monkeypatch):
+    out, alarms, made = sender(Table(), delayed=delayed if keeps else None), [], []
+
+    def after(seconds, do):
+        alarms.append((seconds, do))
+        made.append(Alarm(worker.SHARED, do))
+        return made[-1]
+
+    monkeypatch.setattr(worker.SHARED, "after", after)
+    assert out.close(timeout) and alarms == [(seconds, out._give_up)]
+    assert made[0].cancel() is False  # it was cancelled
+
+
+def test_a_close_in_the_sink_is_refused_while_another_thread_closes():
+    inside, go, seen = threading.Event(), threading.Event(), []
+
+    class Closes(Table):
+        def send(self, items):
+            inside.set()
+            assert go.wait(PATIENCE)
+            with pytest.raises(WouldDeadlock):
+                out.close()
+            seen.extend(items)
+            return []
+
+    out = sender(Closes())
+    assert out.produce(1) and inside.wait(PATIENCE)
+    with ThreadPoolExecutor() as threads:
+        closing = threads.submit(out.close)
+        while not out._closer:
+            assert not closing.done()
+        go.set()
+        assert closing.result(PATIENCE) and seen == [1]
+
+
+def test_close_goes_on_after_its_time_while_items_are_being_kept(delayed, monkeypatch):
+    table, late, offered = Table(), threading.Event(), []
+    table.down = Unavailable("away")
+    out = sender(table, delayed=delayed, retry_for=PATIENCE, max_batch=1)
+    offer, outlast = delayed.offer_if_not_exists, out._dead_letters.outlast
+
+    def offer_late(*message):
+        assert late.wait(PATIENCE)
+        offered.append(offer(*message))
+
+    def wait_beyond(wait, deadline):
+        def wait_and_say(seconds):
+            done = wait(seconds)
+            late.set()  # the time that close has is over
+            return done
+
+        return outlast(wait_and_say, deadline)
+
+    monkeypatch.setattr(delayed, "offer_if_not_exists", offer_late)
+    monkeypatch.setattr(out._dead_letters, "outlast", wait_beyond)
+    assert out.produce_many(range(20)) == 20
+    assert out.close(0.5) and counts(out) == (0, 0, 20, 0, 0) and len(offered) == 20
+
+
+@pytest.mark.parametrize(
+    ("stops", "steps", "waits"),
+    [(False, [0, 1], [5.0]), (True, [], [5.0]), (True, [3.0, 3.5], [5.0]), (True, [4.5, 5.4, 9.0], [5.0, 0.5, 0.9])],
+)
+def test_the_wait_for_what_is_kept_ends_a_second_after_its_last_step(stops, steps, waits, delayed, monkeypatch):
+    clock, waited = ManualClock(0.0), []
+    monkeypatch.setattr(dead_letters, "time", SimpleNamespace(monotonic=clock.now))
+    keeper = sender(Table(), delayed=delayed)._dead_letters
+    keeper._stop = stops
+
+    def wait(seconds):
+        waited.append(seconds)
+        end = clock.now() + seconds
+        for step in [at for at in steps if clock.now() < at <= end]:
+            clock.advance(step - clock.now())
+            keeper._packed("an item")
+        clock.advance(end - clock.now())
+        return False
+
+    assert keeper.outlast(wait, 5.0) is False and [round(seconds, 9) for seconds in waited] == waits
