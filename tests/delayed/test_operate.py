@@ -12,6 +12,7 @@ import pytest
 
 from drainq.delayed import BytesCodec, DelayedQueue, QueueInfo, ScheduledMessage
 from drainq.delayed.database_clock import DatabaseClock
+from drainq.delayed.storage.records import DeadLetter, FinishedMessage, StoredMessage
 from drainq.testing import ManualClock
 
 
@@ -329,3 +330,33 @@ def test_a_backfill_at_the_end_of_the_calendar_is_a_value_error(world, start):
         pytest.raises(ValueError, match="years 2 to 9998"),
     ):
         queue.cron.backfill("early", start, start + timedelta(days=3))
+
+
+# --- what is shown of a message
+
+
+def test_all_that_is_known_of_a_message_is_shown_while_it_waits_flies_is_done_or_dead(world):
+    queue, start = world.open(history=2, max_attempts=1, codec=BytesCodec()), world.now
+    at = [datetime.fromtimestamp(start + seconds, timezone.utc) for seconds in range(200)]
+    queue.offer_batch([ScheduledMessage("a", b"A", start + 10, priority=2), ScheduledMessage("b", b"B", start + 5)])
+    world.clock.advance(20)
+    (held,) = queue.get_next_batch(1)
+    assert queue.peek() == [
+        StoredMessage("a", b"A", at[10], at[10], at[0], 0, False, 2),
+        StoredMessage("b", b"B", at[5], at[50], at[0], 1, True, 0),
+    ]
+    there = queue.read("b")
+    assert (there.payload, there.attempt, there.schedule_at, there.timestamp) == (b"B", 1, at[5], at[20])
+    world.clock.advance(1)
+    assert held.ack() and not there.ack()
+    assert queue.history() == [FinishedMessage("b", at[5], 1, at[21])]
+    queue.offer_or_update("c", b"C", start + 100)
+    assert queue.read("c").ack() and queue.stats().scheduled == 0
+    world.clock.advance(1)
+    queue.try_poll().nack(error="no good")
+    (letter,) = queue.dead_letters()
+    assert letter == DeadLetter(letter.id, "a", b"A", at[10], 1, "no good", at[22], 2)
+    assert queue.redrive() == 1
+    assert queue.peek() == [StoredMessage("a", b"A", at[22], at[22], at[22], 0, False, 2)]
+    (held,) = queue.get_next_batch(1)
+    assert queue.read("a").ack() and not held.ack()  # one that flies can be deleted, too

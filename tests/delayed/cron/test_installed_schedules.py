@@ -82,8 +82,25 @@ def test_at_most_a_thousand_ticks_are_made_up_for(open_queue, clock):
     assert ticks[-1] == clock.now() // 60 * 60
 
 
-def test_what_is_no_schedule_and_no_message_is_refused(queue):
-    with pytest.raises(TypeError, match="CronDailySchedule"):
-        queue.cron.install_daily_schedule("p", "12:00", lambda at: 1)
-    with pytest.raises(TypeError, match="CronMessage"):
-        queue.cron.install_tick("h", "p", ["not a message"])
+def test_what_is_no_schedule_and_no_message_is_refused_and_leaves_no_trace(queue):
+    cron, daily = queue.cron, CronDailySchedule("UTC", [time(6)])
+    for error, says, refused in (
+        (TypeError, "CronDailySchedule", lambda: cron.install_daily_schedule("p", "12:00", str)),
+        (TypeError, "CronMessage", lambda: cron.install_tick("h", "p", ["not a message"])),
+        (ValueError, "key_prefix must not be blank", lambda: cron.install_tick("h", " ", [])),
+        (ValueError, "config_hash must not be blank", lambda: cron.uninstall_tick(" ", "p")),
+        (ValueError, "schedule_interval must be positive, got 0", lambda: cron.install("h", "p", 0, lambda at: [])),
+        (TypeError, "generate_many", lambda: cron.install("h", "p", 60, 5)),
+        (TypeError, "payload_of", lambda: cron.install_periodic_tick("p", 60, 5)),
+        (TypeError, "payload_of", lambda: cron.install_cron("p", "@daily", lambda: 1)),
+        (TypeError, "payload_of", lambda: cron.install_daily_schedule("p", daily, lambda: 1)),
+        (
+            ValueError,
+            "catch_up must be 'none', 'last' or 'all', got 'some'",
+            lambda: cron.install_cron("p", "@daily", str, catch_up="some"),
+        ),
+        (TypeError, "timeout must", lambda: cron.close("soon")),
+    ):
+        with pytest.raises(error, match=says):
+            refused()
+    assert cron.schedules() == []

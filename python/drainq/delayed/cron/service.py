@@ -105,10 +105,9 @@ class CronService(CronAdmin[T]):
         Raises:
             ValueError: a name is blank, or so long that keys would exceed 200 characters.
         """
-        planned = list(messages)
-        check_names(config_hash, key_prefix)
+        made = self._install(config_hash, key_prefix, list(messages), update=False)
         self._name(config_hash, key_prefix, "ticks of the program's own")
-        return self._install(config_hash, key_prefix, planned, update=False)
+        return made
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
         """Drop the undelivered messages of this configuration. They may be planned again.
