@@ -360,3 +360,29 @@ def test_all_that_is_known_of_a_message_is_shown_while_it_waits_flies_is_done_or
     assert queue.peek() == [StoredMessage("a", b"A", at[22], at[22], at[22], 0, False, 2)]
     (held,) = queue.get_next_batch(1)
     assert queue.read("a").ack() and not held.ack()  # one that flies can be deleted, too
+
+
+def test_what_may_read_or_change_a_whole_queue_is_asked_patiently_and_schedules_apart(sqlite, monkeypatch):
+    queue = sqlite.open()
+    storage, asked = queue._session.storage, {}
+    plain = {"_ask": storage._ask, "_do": storage._do}
+    for way in plain:
+        for kind in ("", "_patiently", "_for_schedules"):
+
+            def noted(name, values, *, way=way, kind=kind):
+                asked.setdefault(kind, set()).add(name)
+                return plain[way](name, values)
+
+            monkeypatch.setattr(storage, way + kind, noted)
+    offer(queue, sqlite, "ab")
+    queue.try_poll().ack()
+    queue.try_poll().nack(3)
+    queue.stats(), queue.dead_letters(), queue.dead_letters("a"), queue.drop_message("a"), queue.peek(), queue.history()
+    queue.cron.install_periodic_tick("p", 60, str, catch_up="all").close()
+    queue.drop_dead_letters(["a"]), queue.purge_dead(60)
+    queue.drop_all_messages("Yes, please, I know what I'm doing!")
+    assert asked == {
+        "": {"ACK", "NACK", "PEEK", "HISTORY", "DEAD", "DEAD_OF", "DROP"},
+        "_patiently": {"COUNTS", "DROP_ALL", "DROP_DEAD", "PURGE_DEAD"},
+        "_for_schedules": {"LAST_TICK", "NAME_SCHEDULE", "SCHEDULE_STATE"},
+    }
