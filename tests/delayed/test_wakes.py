@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+import threading
 from datetime import datetime, timezone
+from types import SimpleNamespace
 
 import pytest
 
-from drainq.delayed import CronMessage, DelayedQueue, QueueUnavailable, ScheduledMessage, TimeConfig
+from drainq.delayed import CronMessage, DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.sqlite.storage import MemoryStorage
+from drainq.delayed.wake import Wakeup
 from drainq.testing import ManualClock
 
 START = 1000.0
@@ -173,3 +178,78 @@ def test_a_worn_out_message_is_dead_and_one_at_its_limit_is_delivered(clock):
         assert queue.try_poll() is None
         (letter,) = queue.dead_letters()
         assert (letter.attempts, letter.error) == (3, "not acknowledged in 2 deliveries")
+
+
+def test_an_alarm_is_set_only_if_none_rings_between_now_and_then(monkeypatch):
+    alarms, now, wakeup = [], [100.0], Wakeup()
+    monkeypatch.setattr("drainq.delayed.wake.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        "drainq.delayed.wake.SHARED", SimpleNamespace(after=lambda *given: alarms.append((now[0], *given)))
+    )
+    wakeup.add_listener(list)
+    for now[0], seconds in ((100, 5), (100, 7), (101, 4.5), (102, 2), (102.5, 1.5), (104, 3), (105, 1)):
+        wakeup.wake_in(seconds)
+    assert alarms == [(100, 5, wakeup.wake), (102, 2, wakeup.wake), (104, 3, wakeup.wake), (105, 1, wakeup.wake)]
+
+
+def test_a_callers_transaction_is_looked_at_less_and_less_often_until_it_ends(sqlite, monkeypatch):
+    alarms, pauses, queue = [], [], sqlite.open()
+    queue._session.notify = True
+    settled, told = [], []
+    monkeypatch.setattr(queue._session, "settle", lambda: settled.append(1))
+    monkeypatch.setattr(queue._session, "news", lambda due, *, ours: told.append(ours))
+    monkeypatch.setattr("drainq.delayed.wake.SHARED", SimpleNamespace(after=lambda *given: alarms.append(given)))
+    connection = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"))
+    noted = queue._session.wakeup.count()
+    queue.offer_or_update("a", "A", sqlite.now, connection=connection)
+    for _ in range(10):
+        ((seconds, look),) = alarms
+        pauses.append(round(seconds * 1000))
+        assert queue._session.wakeup.count() == noted
+        alarms.clear()
+        look()
+    connection.commit()
+    alarms.pop()[1]()
+    assert pauses == [5, 8, 11, 17, 25, 38, 57, 85, 100, 100] and not alarms
+    assert (queue._session.wakeup.count() - noted, settled, told) == (1, [1], [False])
+    connection.close()
+
+
+def test_who_waits_for_messages_listens_first(queue, monkeypatch):
+    calls, stop = [], threading.Event()
+    acquire = queue._session.storage.acquire
+    monkeypatch.setattr(queue._session, "listen", lambda: calls.append("listens"))
+    monkeypatch.setattr(
+        queue._session.storage, "acquire", lambda *given, **more: calls.append("asks") or acquire(*given, **more)
+    )
+
+    async def handle(_):
+        stopping.set()
+
+    stopping = asyncio.Event()
+    for wait in (
+        lambda: queue.poll(timeout=0),
+        lambda: asyncio.run(queue.poll_async(timeout=0)),
+        lambda: queue.offer_or_update("b", "B", START) and queue.consume(lambda _: stop.set(), stop=stop),
+        lambda: queue.offer_or_update("c", "C", START) and asyncio.run(queue.consume_async(handle, stop=stopping)),
+    ):
+        wait()
+        assert calls[:2] == ["listens", "asks"] and calls.count("listens") == 1
+        calls.clear()
+    queue.try_poll()
+    assert calls == ["asks"]
+
+
+@pytest.mark.parametrize(
+    ("try_timeout", "timeout", "waits"), [(10, None, 10), (10, 3, 3), (10, 60, 10), (None, None, 30), (None, 60, 30)]
+)
+def test_closing_waits_as_long_as_it_may_for_what_is_given_back_and_ends_the_listener(try_timeout, timeout, waits):
+    queue, ends = (
+        DelayedQueue(MemoryStorage(), QueueSettings.of("mail", retry=RetryConfig(try_timeout=try_timeout))),
+        [],
+    )
+    session = queue._session
+    session.calls.close = lambda seconds: ends.append((seconds, session.closed)) or False
+    session.listener = SimpleNamespace(close=lambda: ends.append(("listener", session.closed)))
+    assert session.close(timeout) is False
+    assert ends == [(waits, False), ("listener", True)] and session.listener is None
