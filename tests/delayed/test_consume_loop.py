@@ -9,9 +9,10 @@ import pytest
 
 import drainq.delayed.consume
 from drainq import Backoff
-from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.sqlite.storage import MemoryStorage
+from drainq.errors import ShutDown
 from drainq.testing import ManualClock
 
 
@@ -214,6 +215,32 @@ def test_a_handled_message_is_acknowledged_when_the_loop_ends_and_an_outage_then
     assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 1
     assert bench.states() == (0, 0, 1, 0)
     assert "could not acknowledge 1 handled messages" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error", [QueueUnavailable("away", []), QueueBroken("no table", []), ShutDown("closed")], ids=repr
+)
+def test_whatever_keeps_the_end_of_a_loop_from_its_books_is_only_said(error, caplog, monkeypatch):
+    bench, seen = Bench(), []
+    bench.offer("a", "b")
+
+    def fails(held):
+        raise error
+
+    monkeypatch.setattr(bench.session, "ack", fails)
+    monkeypatch.setattr(bench.session, "release", fails)
+    assert bench.queue.consume(seen.append, stop=type("Stop", (), {"is_set": lambda self: bool(seen)})()) == 1
+    looks = iter([False, True, True, True])
+    assert bench.queue.consume(seen.append, stop=type("Stop", (), {"is_set": lambda self: next(looks)})()) == 0
+    assert "could not acknowledge 1 handled messages; they will be delivered again" in caplog.text
+    assert "could not give back 1 messages; they come back when their lease runs out" in caplog.text
+
+
+def test_what_the_handler_reports_as_done_is_not_acknowledged_again(caplog):
+    bench = Bench()
+    bench.offer("a", "b")
+    assert bench.queue.consume(lambda envelope: bench.queue.done([envelope]) and None) == 2
+    assert bench.states() == (0, 0, 0, 0) and caplog.text == ""
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 3])

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from drainq import Backoff
-from drainq.delayed import RetryConfig, ScheduledMessage
+from drainq.delayed import QueueBroken, RetryConfig, ScheduledMessage
+from drainq.delayed.storage.postgres.direct_libpq import Statement
 from tests.soak.ledger import wait_until
 
 
@@ -92,6 +93,16 @@ def test_an_acknowledgement_counts_although_the_history_could_not_be_trimmed(pos
     assert [message.key for message in queue.history()] == ["c", "b", "a"]
     assert queue.try_poll().ack()
     assert [message.key for message in queue.history()] == ["d", "c"]
+
+
+def test_a_history_that_no_waiting_lets_anyone_trim_is_an_error_of_the_acknowledgement(postgres, monkeypatch):
+    queue = postgres.open(history=2)
+    offer(queue, postgres, "a")
+    storage, held = queue._session.storage, queue.try_poll()
+    trim = "DELETE FROM no_such_table WHERE %(kind)s::text = '' AND %(keep)s::int = 0"
+    monkeypatch.setitem(storage._direct, "TRIM_HISTORY", Statement(trim))
+    with pytest.raises(QueueBroken, match="no_such_table"):
+        held.ack()
 
 
 def test_a_late_acknowledgement_enters_no_history(world):

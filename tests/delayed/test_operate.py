@@ -332,6 +332,14 @@ def test_a_backfill_at_the_end_of_the_calendar_is_a_value_error(world, start):
         queue.cron.backfill("early", start, start + timedelta(days=3))
 
 
+def test_pausing_says_whether_it_changes_anything_also_of_a_queue_that_nobody_has_opened(world):
+    storage = world.open()._session.storage
+    changed = [
+        storage.set_paused("new", name="n", type_name="t", paused=on) for on in (False, True, True, False, False)
+    ]
+    assert changed == [False, True, False, True, False]
+
+
 # --- what is shown of a message
 
 
