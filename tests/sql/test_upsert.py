@@ -90,6 +90,25 @@ def test_batches_agree_with_a_plain_model(database, table, seed, size):
     )
 
 
+def test_big_batches_of_one_table_may_have_other_columns_in_one_transaction(database, table):
+    size = SMALL + 1
+    with database.transaction():
+        for column in ("n", "what"):
+            upsert = Upsert(table, ["k", "part", column], key=["k", "part"])
+            assert upsert.write(database, [("a", number, number) for number in range(size)]) == size
+    found = database.execute(f"SELECT part, n, what FROM {database.dialect.quote(table)} ORDER BY part")
+    assert found == [(number, number, str(number)) for number in range(size)]
+
+
+def test_a_row_that_would_be_refused_at_the_commit_is_refused_by_itself(postgres_url):
+    with Database(postgres_url) as database:
+        database.execute("CREATE TEMPORARY TABLE late (k INTEGER, u INTEGER UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+        with database.transaction():
+            refused = write_each(database, Upsert("late", ["k", "u"]), [(1, 7), (2, 7), (3, 8)])
+        assert [place for place, _ in refused] == [1]
+        assert database.execute("SELECT k FROM late ORDER BY k") == [(1,), (3,)]
+
+
 def test_one_row_object_that_comes_twice_counts_twice(database, table):
     row = ("a", 1, 5, 5, 5, "x")
     with database.transaction():
