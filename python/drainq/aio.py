@@ -36,7 +36,7 @@ HANDLING: ContextVar[tuple[int, ...]] = ContextVar("drainq_handling", default=()
 
 
 async def produce(queue: Any, item: object, timeout: float | None, number: int, waits: bool) -> bool:
-    """Queue an item; ``waits``: whether without a timeout there is a wait for room."""
+    """Queue an item. ``waits``: whether to wait for room if there is no timeout."""
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout must be a number of seconds >= 0, or None, got {timeout!r}")
     attempt = queue._attempt(item)

@@ -59,7 +59,7 @@ def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = Fal
 def check_answer(name: str, answer: Any) -> None:
     """Raise an error if a call returned a coroutine or a generator, because none of its code has run.
 
-    Before the call, an async function behind a lambda cannot be found.
+    No check before the call can find an async function that a lambda calls.
 
     Args:
         name: of the called object, for the message.
