@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from drainq.backoff import Backoff
 from drainq.delivery import Books, Delivery, Outcome, Refused, Sink, Unavailable
@@ -86,6 +87,9 @@ class Letters:
     def withdraw(self, key):
         self.withdrawn.append(key)
         return self.kept.pop(key, None) is not None
+
+    def outlast(self, wait, deadline):
+        return wait(max(0.0, deadline - time.monotonic()))
 
     def order(self):
         return None
