@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import drainq
-from drainq.cli import main
+from drainq.cli import COMMANDS, build_parser, main
 from tests.passwords import MISTYPED, PASSWORDS, URLS
 
 pytest.importorskip("pyarrow")
@@ -27,6 +28,8 @@ def log(tmp_path):
 def mistakes(tmp_path, log):
     cut_off = tmp_path / "cut.gz"
     cut_off.write_bytes(gzip.compress(b"x" * 10_000)[:-10])
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes((whole := gzip.compress(bytes(range(256)) * 9))[:20] + b"\xff" * 40 + whole[60:])
     (tmp_path / "file").touch()
     out = ["--out", str(tmp_path / "out")]
     return {
@@ -38,6 +41,7 @@ def mistakes(tmp_path, log):
         "a directory": (["metrics", str(tmp_path), *out], "is a directory"),
         "NUL in the name": (["metrics", "a\0b", *out], "cannot read"),
         "gzip cut off": (["metrics", str(cut_off), *out], "no complete gzip file"),
+        "gzip damaged": (["metrics", str(damaged), *out], "no complete gzip file"),
         "bad URL": (["metrics", log, "--db", "mysql://u:s3cret@h/d", *out], "sqlite:///relative.db"),
         "no such directory": (["metrics", log, "--db", f"sqlite:///{tmp_path}/no/x.db", *out], "cannot open"),
         "no server": (["metrics", log, "--db", "postgresql://u:s3cret@127.0.0.1:1/d", *out], "cannot open"),
@@ -64,13 +68,21 @@ def test_the_help_documents_every_table(capsys):
         main(["metrics", "--help"])
     assert stopped.value.code == 0
     text = capsys.readouterr().out
-    for table in (
-        "endpoint_minute(endpoint TEXT, minute TEXT, requests INTEGER, bytes INTEGER, errors INTEGER",
-        "status_minute(status INTEGER, minute TEXT, requests INTEGER)",
-        "top_endpoints(rank INTEGER, endpoint TEXT, requests INTEGER, bytes INTEGER)",
-        "bad_lines(source TEXT, line_number INTEGER, line TEXT, reason TEXT)",
-    ):
-        assert table in text
+    times = "p50_ms REAL, p90_ms REAL, p99_ms REAL, latency BLOB"
+    counts = "requests INTEGER, bytes INTEGER, errors INTEGER"
+    assert re.findall(r"^  (\w+)\((.*)\)$", text, re.MULTILINE) == [
+        ("service_minute", f"minute TEXT, {counts}, {times}"),
+        ("endpoint_minute", f"endpoint TEXT, minute TEXT, {counts}, {times}"),
+        ("status_minute", "status INTEGER, minute TEXT, requests INTEGER"),
+        ("client_hour", f"client TEXT, hour TEXT, {counts}"),
+        ("user_agent_day", "user_agent TEXT, day TEXT, requests INTEGER"),
+        ("referrer_day", "referrer TEXT, day TEXT, requests INTEGER"),
+        ("top_endpoints", "rank INTEGER, endpoint TEXT, requests INTEGER, bytes INTEGER"),
+        ("bad_lines", "source TEXT, line_number INTEGER, line TEXT, reason TEXT"),
+        ("sources", "sha256 TEXT, source TEXT, lines INTEGER, parsed INTEGER, bad INTEGER, loaded_at TEXT"),
+        ("followed", "directory TEXT, inode TEXT, name TEXT, bytes INTEGER, changed INTEGER, lines INTEGER, "
+         "parsed INTEGER, bad INTEGER, head TEXT, sha256 TEXT"),
+    ]  # fmt: skip
 
 
 def test_an_empty_log_is_done_without_spark_and_quietly(tmp_path):
@@ -142,10 +154,35 @@ def test_the_package_itself_is_the_command():
     assert done.stdout == f"drainq {drainq.__version__}\n"
 
 
-def test_an_error_of_several_lines_is_one_line(monkeypatch, capsys):
-    def run(arguments):
-        raise drainq.DrainqError("a\n  b")
+@pytest.fixture
+def ending(monkeypatch):
+    """Returns a function that runs a command that ends with an error; ``ending.pipes`` is what replaces the output."""
 
-    parser = SimpleNamespace(parse_known_args=lambda words: (SimpleNamespace(run=run), []))
-    monkeypatch.setattr("drainq.cli.build_parser", lambda first: parser)
-    assert main(["top"]) == 2 and capsys.readouterr().err == "drainq: a b\n"
+    def main_with(error):
+        def run(arguments):
+            raise error
+
+        parser = SimpleNamespace(parse_known_args=lambda words: (SimpleNamespace(run=run), []))
+        output = SimpleNamespace(fileno=lambda: 77)
+        monkeypatch.setattr("drainq.cli.sys", SimpleNamespace(stdout=output, stderr=sys.stderr))
+        monkeypatch.setattr("drainq.cli.build_parser", lambda first: parser)
+        return main(["top"])
+
+    main_with.pipes = []
+    fake = SimpleNamespace(devnull="null", O_WRONLY=1, open=lambda *_: _, dup2=lambda *_: main_with.pipes.append(_))
+    monkeypatch.setattr("drainq.cli.os", fake)
+    return main_with
+
+
+def test_an_error_is_one_line_and_so_is_ctrl_c_and_a_reader_that_has_ended_is_no_error(ending, capsys):
+    assert (ending(drainq.DrainqError("a\n  b")), *capsys.readouterr()) == (2, "", "drainq: a b\n")
+    assert (ending(KeyboardInterrupt()), *capsys.readouterr()) == (130, "", "drainq: interrupted\n")
+    assert (ending(BrokenPipeError()), *capsys.readouterr()) == (0, "", "") and ending.pipes == [(("null", 1), 77)]
+    with pytest.raises(ConnectionResetError):
+        ending(ConnectionResetError("a fault, and no reader that has ended"))
+
+
+def test_a_command_line_loads_only_its_command():
+    for command, found in (("top", ["top"]), (None, list(COMMANDS)), ("nope", list(COMMANDS))):
+        (commands,) = (action for action in build_parser(command)._actions if action.dest == "==SUPPRESS==" and action.choices)  # fmt: skip
+        assert list(commands.choices) == found

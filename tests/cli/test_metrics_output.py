@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from drainq.cli import main
-from drainq.metrics.errors import UserError
+from drainq.metrics.errors import FileChanged, Interrupted, JobFailed, UserError
 from drainq.metrics.log_names import named
 from drainq.metrics.outcome import Followed, JobOutcome
 from drainq.sql import DatabaseUrl
@@ -134,6 +134,15 @@ def test_what_the_command_line_says_reaches_the_job_and_the_following(monkeypatc
     ]
 
 
+@pytest.mark.parametrize(("error", "code"), [(JobFailed, 1), (Interrupted, 130), (UserError, 2), (FileChanged, 2)])
+def test_the_exit_code_says_why_nothing_was_loaded(monkeypatch, capsys, error, code):
+    def run(*_, **__):
+        raise error("nothing was\nloaded")
+
+    monkeypatch.setattr("drainq.metrics.job.run", run)
+    assert (main(["metrics", "a.log"]), *capsys.readouterr()) == (code, "", "drainq: nothing was loaded\n")
+
+
 @pytest.mark.parametrize(("word", "lacks"), [("d", ["pygal", "pyarrow", "pyspark"]), ("d/a.log", ["pygal", "pyarrow"])])
 def test_spark_is_missed_only_by_what_needs_it(monkeypatch, tmp_path, capsys, word, lacks):
     (tmp_path / "d").mkdir()
@@ -162,7 +171,8 @@ def test_the_standard_input_is_a_log(metrics, monkeypatch, capsys, pack):
 
 
 def test_a_pattern_stands_for_the_files_that_match_it(tmp_path):
-    (tmp_path / "deep" / "b.log").mkdir(parents=True)
+    for directory in ("deep/b.log", "d.log"):
+        (tmp_path / directory).mkdir(parents=True)
     for name in ("b.log", "a.log", "deep/c.log", "x[1].log"):
         (tmp_path / name).touch()
     with named([f"{tmp_path}/*.log", f"{tmp_path}/**/c.log", f"{tmp_path}/x[1].log"], io.BytesIO()) as paths:
@@ -173,6 +183,8 @@ def test_a_pattern_stands_for_the_files_that_match_it(tmp_path):
 @pytest.mark.parametrize("words", [["-", "a.log", "-"], ["no/such/*.log"]])
 def test_what_cannot_be_meant_is_refused_and_shown(words):
     with pytest.raises(UserError, match="LOG must .*got (it twice|'no/such)"), named(words, io.BytesIO()):
+        pass
+    with pytest.raises(UserError, match="LOG must not be - here, got '-'"), named(["-"], None):
         pass
 
 

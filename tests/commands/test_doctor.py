@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import sqlite3
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 
+from drainq import __version__
 from drainq.cli import main
 from drainq.commands import doctor
 
@@ -44,9 +46,10 @@ def test_what_is_broken_is_exit_code_1_with_a_remedy(monkeypatch, capsys):
 
 
 def test_a_missing_optional_package_is_no_fault_and_its_extra_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "_is_there", lambda package: package != "psycopg")
+    monkeypatch.setattr(doctor, "_is_there", lambda package: package not in ("psycopg", "pygal"))
     assert main(["doctor"]) == 0
     out = " ".join(capsys.readouterr().out.split())
+    assert "the command `drainq metrics` (pygal); pip install 'drainq[metrics]'" in out
     assert (
         "missing [postgres]: delayed queues and writers on PostgreSQL (psycopg); pip install 'drainq[postgres]'" in out
     )
@@ -59,6 +62,10 @@ def test_few_open_files_are_a_warning(monkeypatch):
     assert check.state == "ok" or "ulimit -n" in str(check.remedy)
 
 
+def not_installed(_):
+    raise importlib.metadata.PackageNotFoundError
+
+
 MACHINES = [  # what is replaced, by what, the look, and what it says
     ("resource.getrlimit", lambda _: (1023, -1), doctor._files, ("warning", "1,023 at once, at most unlimited")),
     ("resource.getrlimit", lambda _: (1024, 4096), doctor._files, ("ok", "1,024 at once, at most 4,096")),
@@ -66,6 +73,9 @@ MACHINES = [  # what is replaced, by what, the look, and what it says
     ("sqlite3.sqlite_version_info", (3, 34, 1), doctor._sqlite, ("broken", sqlite3.sqlite_version)),
     ("sqlite3.sqlite_version_info", (3, 35, 0), doctor._sqlite, ("ok", sqlite3.sqlite_version)),
     ("sys._is_gil_enabled", lambda: False, doctor._gil, ("warning", "off")),
+    ("os.sched_getaffinity", lambda _: range(999), doctor._cores, ("ok", f"999 usable of {os.cpu_count()}")),
+    ("sys.getswitchinterval", lambda: 0.0025, doctor._gil, ("ok", "on, threads switch every 2.5 ms")),
+    ("importlib.metadata.version", not_installed, doctor._drainq, ("ok", f"{__version__} in /")),
     ("importlib.metadata.version", lambda _: "0.0.0", doctor._drainq, ("broken", "the package says 0.0.0, its native")),
 ]
 
@@ -113,6 +123,24 @@ def test_another_python_for_spark_is_a_warning(monkeypatch, tmp_path):
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     check = doctor._pyspark_python()
     assert check.state == "warning" and "is Python 3.1, this is" in check.found
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "said"),
+    [
+        (None, True, ("ok", f"not set: Spark takes {sys.executable}", None)),
+        ("mine", True, ("ok", sys.executable, None)),
+        (None, False, ("warning", "python3 is no program", f"export PYSPARK_PYTHON={sys.executable}")),
+        ("mine", False, ("warning", "mine is no program", f"export PYSPARK_PYTHON={sys.executable}")),
+    ],
+)
+def test_the_python_of_spark_is_shown(monkeypatch, given, there, said):
+    pytest.importorskip("pyspark")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if given:
+        monkeypatch.setenv("PYSPARK_PYTHON", given)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: sys.executable if there else None)
+    assert doctor._pyspark_python() == doctor.Check("PYSPARK_PYTHON", *said)
 
 
 def test_a_java_home_without_java_is_a_warning(monkeypatch, tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from types import SimpleNamespace
+from unittest.mock import MagicMock, call
 
 import pytest
 
@@ -100,13 +102,13 @@ def test_a_frame_of_many_partitions_shows_the_fullest_and_no_bar_and_no_share_be
     used = [(number, 100 if number == 19 else number) for number in range(20)]
     queue = {
         "name": "q", "running": True, "queued": 1, "capacity": 200, "accepted_per_second": None, "rebalances": 0,
-        "handled_per_second": 0.0, "lost": {}, "partitions": [{"used": one} for _, one in used],
-        "threads": [{"busy": 1.4}, {"busy": 0.25}],
+        "handled_per_second": 2.5, "lost": {}, "partitions": [{"used": one} for _, one in used],
+        "threads": [{"busy": 1.4}, {"busy": 0.25}, *[{"busy": 0.0}] * 15],
     }  # fmt: skip
     head, bars, threads = frame_of_batch(queue)
-    assert "in -/s, out 0/s" in head
+    assert "in -/s, out 2.50/s" in head
     assert bars == "  partitions 20 " + "█" * 11 + "▇▆▅▅▄"
-    assert threads == "  threads busy 100% 25%"
+    assert threads == "  threads busy 100% 25%" + 14 * " 0%"
     assert [amount(number) for number in (9_999, 10_000, 1e6, 1e9)] == ["9999", "10.0k", "1.00M", "1.00G"]
 
 
@@ -120,9 +122,10 @@ def test_a_frame_waits_an_interval_if_one_of_the_endpoints_answers(server, close
 
 def test_a_plain_screen_draws_no_more_lines_than_it_has(monkeypatch, capsys):
     monkeypatch.setattr("drainq.commands.top.os.get_terminal_size", lambda: SimpleNamespace(lines=3))
-    with top._Plain() as draw:
+    monkeypatch.setitem(sys.modules, "rich.live", None)  # rich is not installed
+    with top._screen() as draw:
         draw(["one", "two", "three"])
-    assert "two" in (drawn := capsys.readouterr().out) and "three" not in drawn
+    assert capsys.readouterr().out == "\x1b[2J\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J\n"
 
 
 def lossy_queue(name):
@@ -309,12 +312,25 @@ def test_a_live_screen_draws_with_rates_from_its_second_look_on_until_it_is_inte
     assert "in 3/s, out 4/s" in drawn[2]
 
 
-def test_the_screen_of_rich_shows_the_lines():
-    console = pytest.importorskip("rich.console")
-    from rich.live import Live
-    from rich.text import Text
+def test_the_screen_of_rich_is_the_second_page_and_colours_names_losses_and_rates(monkeypatch):
+    pytest.importorskip("rich.live")
+    live = MagicMock()
+    monkeypatch.setattr("rich.live.Live", live)
+    with top._screen() as draw:
+        draw(["batch q: 1 of 10 queued, out 2.50k/s, lost full 3", "  partitions 2, failed 0"])
+    (text,), more = live().update.call_args
+    assert live.call_args_list[0] == call(screen=True, auto_refresh=False) and more == {"refresh": True}
+    assert text.plain == "batch q: 1 of 10 queued, out 2.50k/s, lost full 3\n  partitions 2, failed 0"
+    spans = [(text.plain[span.start : span.end], span.style) for span in text.spans]
+    assert spans == [("batch", "bold cyan"), ("full 3", "bold red"), ("2.50k/s", "green")]
+    assert live().__enter__.call_count == live().__exit__.call_count == 1
 
-    output = console.Console(force_terminal=True, width=60, record=True)
-    with top._Rich(Live(auto_refresh=False, console=output), Text) as draw:
-        draw(["batch q: 1 of 10 queued, lost full 3", "  partitions 2"])
-    assert "lost full 3" in output.export_text()
+
+def test_an_endpoint_is_asked_without_a_proxy_and_given_up_after_a_time(server, monkeypatch, closed_port):
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port}")
+    assert scrape(server.url).error is None
+    opener = MagicMock()
+    opener().open.side_effect = TimeoutError()
+    monkeypatch.setattr("drainq.commands.scrape.build_opener", opener)
+    assert scrape("http://h:1/metrics").error == "TimeoutError"
+    assert opener().open.call_args == call("http://h:1/metrics", timeout=5.0)

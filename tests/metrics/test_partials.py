@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from drainq.metrics.handlers import AddUp, MakeHandlers, SpoolFile
 from drainq.metrics.load import _with_stored
 from drainq.metrics.metric_types import METRICS, RELATIVE_ERROR, EndpointMinute, ServiceMinute, StatusMinute
 from drainq.metrics.partials import batches, slices
-from drainq.metrics.reader import metrics_of, with_keys
+from drainq.metrics.reader import Reader, metrics_of, with_keys
 from drainq.sketch import DDSketch
 from drainq.spark.task_attempt import TaskInfo
 from drainq.sql import Dialect
@@ -126,6 +127,16 @@ def test_names_that_are_one_as_texts_are_one_group(tmp_path):
 
 def test_records_without_names_have_no_agent_and_no_referrer():
     assert [type(metric) for metric in metrics_of(with_keys(records(3, 1)))] == list(METRICS[:4])
+
+
+def test_a_reader_checks_before_each_piece_whether_it_is_to_end():
+    checks, part = iter((None, None)), SimpleNamespace(source=3, begin=5, pieces=lambda: iter([b"odd\nodd\n"] * 9))
+    read, found = Reader(lambda: next(checks))((part,)), []
+    with pytest.raises(RuntimeError):
+        found.extend(read)
+    bad, lines = found[0::2], found[1::2]
+    assert [(each.source, each.block, each.before, len(each)) for each in bad] == [(3, 5, 0, 2), (3, 5, 2, 2)]
+    assert [(each.source, each.block, each.lines, each.parsed) for each in lines] == [(3, 5, 2, 0)] * 2
 
 
 def test_two_attempts_of_a_task_write_different_files(tmp_path):

@@ -94,15 +94,12 @@ def add_commands(subparsers: Any) -> None:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help that ends with the tables. They need Arrow, so they are added only when the help is printed."""
+    """Help that ends with the tables, which are described only when the help is printed."""
 
     def format_help(self) -> str:
-        text = super().format_help()
-        try:
-            from drainq.metrics.tables import describe
-        except ImportError:
-            return text
-        return f"{text}\ntables:\n{describe()}\n"
+        from drainq.metrics.tables import describe
+
+        return f"{super().format_help()}\ntables:\n{describe()}\n"
 
 
 def _positive(text: str) -> int:
