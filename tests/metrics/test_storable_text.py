@@ -1,5 +1,7 @@
 """Logged bytes become text that every database takes, and two keys stay two."""
 
+import hashlib
+
 import pyarrow as pa
 import pytest
 
@@ -27,6 +29,10 @@ def test_a_long_bad_line_is_cut_and_says_so():
 def test_a_column_of_sound_names_is_taken_as_it_is():
     column = pa.array([b"x", b"/a", "/\u00e4".encode(), b""], pa.binary()).slice(1)
     assert storable_text.as_names(column) == (pa.array(["/a", "/\u00e4", ""]), False)
+    for first, second, changed in ((b"x" * 2001, b"/a", False), (b"/a", "\u00e4".encode() * 1001, True)):
+        column = pa.array([first, second], pa.binary()).slice(1)
+        assert storable_text.as_names(column) == (pa.array([storable_text.name(second)]), changed)
+    assert storable_text.name(second).endswith("\u00e4..." + hashlib.sha256(second).hexdigest()[:32])
 
 
 @pytest.mark.parametrize("odd", [b"\xff", b"a\x00", b"x" * 2001])
