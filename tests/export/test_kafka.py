@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -14,9 +15,10 @@ import confluent_kafka
 
 from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryError, DeliveryStopped, Refused, Unavailable, Undelivered
-from drainq.export import KafkaExporter, kafka
+from drainq.export import KafkaExporter, kafka, kafka_errors
 from drainq.export.kafka import HEADER, KafkaSink
 from drainq.testing import ManualClock
+from tests.sources.by_hand import Raises
 
 from . import kafka_mock
 from .books import assert_books
@@ -233,7 +235,7 @@ class Producer:
     def poll(self, seconds):
         self.polls += 1
         while self.reports:
-            report, error = self.reports.pop(0)
+            report, error = self.reports.pop()  # in no order of theirs
             report(error, None)
         return 0
 
@@ -303,6 +305,7 @@ def test_a_wrong_certificate_stops_once_no_broker_is_left_and_a_connection_that_
                 sink.send([("id", None, b"v")])
         else:
             assert "_PURGE_QUEUE" in str(dict(sink.send([("id", None, b"v")]))[0])
+            assert sink._producer.purges == []
         assert told[-count:] == errors
     for error in (codes(codes._SSL, wrong), codes(codes._ALL_BROKERS_DOWN)):  # told while it is idle
         opened[-1]["error_cb"](error)
@@ -326,11 +329,48 @@ def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monke
 
     sink._turn, sink._sending = Turn(), True
     assert sink.send([]) == [] and found == [False, "next"] and not sink._sending
+    unfit = kafka._Unfit(5, ValueError("no value"))
+    assert sink.send([unfit]) == [(0, unfit.error)] and sink.described(unfit) == "a int"
+    for fatal in (True, False):
+        error = confluent_kafka.KafkaException(confluent_kafka.KafkaError(-1, "down", fatal))
+        with contextlib.nullcontext() if fatal else pytest.raises(confluent_kafka.KafkaException):
+            assert sink._served(Raises(error, 1), 0) == 1
     polls = sink._producer.polls
     exporter._when_idle()
     assert sink._producer.polls == polls + 1 and told[0]["delivery.timeout.ms"] == 7_000
     assert exporter._queue_settings()["max_batch"] == kafka.BATCH
     exporter.close(0)
+
+
+REFUSED = """MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION
+    _INVALID_ARG _BAD_MSG"""
+CANNOT_PASS = """TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    SASL_AUTHENTICATION_FAILED _AUTHENTICATION TOPIC_EXCEPTION UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION
+    UNSUPPORTED_VERSION UNSUPPORTED_FOR_MESSAGE_FORMAT _UNSUPPORTED_FEATURE"""
+
+
+def test_what_each_error_of_librdkafka_says_about_its_message():
+    codes = {name: code for name, code in vars(confluent_kafka.KafkaError).items() if isinstance(code, int)}
+    errors = {name: confluent_kafka.KafkaError(code, "certificate?") for name, code in codes.items()}
+    errors = {name: error for name, error in errors.items() if error.name() == name}
+
+    def named(says):
+        return {name for name, error in errors.items() if says(error)}
+
+    def undelivered(error, unknown):
+        reason = kafka_errors.reason(error)
+        return isinstance(reason, Undelivered) and reason.unknown is unknown
+
+    refused, never = set(REFUSED.split()), set(CANNOT_PASS.split())
+    assert named(lambda error: kafka_errors.reason(error) == f"{error.name()}: certificate?") == refused
+    assert named(kafka_errors.passes_never) == never
+    assert named(lambda error: undelivered(error, False)) == never | {"_PURGE_QUEUE"}
+    assert named(lambda error: undelivered(error, True)) == errors.keys() - refused - never - {"_PURGE_QUEUE"}
+    assert {"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"} == kafka_errors.TOO_LARGE
+    assert named(kafka_errors.is_fatal) == {"_FATAL"} and not kafka_errors.is_fatal(None)
+    assert named(kafka_errors.connects_never) == {"_AUTHENTICATION"}
+    for words, is_never in (("Certificate Verify failed", True), ("ssl: WRONG version number", True), ("reset", False)):
+        assert kafka_errors.connects_never(confluent_kafka.KafkaError(codes["_SSL"], words)) is is_never
 
 
 def test_the_configuration_overrules_what_drainq_sets():

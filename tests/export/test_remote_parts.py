@@ -285,10 +285,12 @@ def test_values_are_in_no_log_and_no_answer_unless_that_is_said(shown, caplog):
     def fails(items):
         raise ValueError(f"no {items[0]}s")
 
+    words = ["word", "word", "secret"]
     with RemoteServer(address=LOCAL, handler=fails, type=Literal["word"], log_values=shown) as server:
-        ack = server._receive(encode(WireBatch("s", 1, 1, [msgspec.Raw(encode(word)) for word in ("word", "secret")])))
-    assert [place for place, _ in ack.refused] == [1, 0]
-    (_, of_item), (_, of_handler) = ack.refused
+        ack = server._receive(encode(WireBatch("s", 1, 1, [msgspec.Raw(encode(word)) for word in words])))
+    assert [place for place, _ in ack.refused] == [2, 0, 1]
+    (_, of_item), (_, of_handler), _ = ack.refused
+    assert caplog.messages == [f"the handler of {server!r} failed with 2 items"]
     assert ("secret" in of_item, "no words" in of_handler, "no words" in caplog.text) == (shown,) * 3
 
 

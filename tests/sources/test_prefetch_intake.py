@@ -173,7 +173,7 @@ def test_after_an_overshoot_a_refill_moves_only_what_fits(make, background):
         assert source.get_next_batch(1) == [n]
         background.run()
         assert keys == [n + 10]
-    assert source.stats().refills == 1, "the source was asked once"
+    assert (source.stats().refills, source.stats().empty_refills) == (1, 0), "the source was asked once"
 
 
 def test_items_of_an_iterator_are_there_as_soon_as_it_gives_them():
