@@ -188,6 +188,8 @@ def test_another_versions_messages_are_filled_by_their_field_names():
     [
         ({"endpoint": "x"}, ValueError, "endpoint must be 'host:port'"),
         ({"bucket": "second"}, ValueError, "bucket must be one of 'minute', 'hour', 'day', got 'second'"),
+        ({"time_zone": "../UTC"}, ValueError, "time_zone must be an IANA name.*got '../UTC'"),
+        ({"time_zone": 5}, ValueError, "time_zone must be an IANA name.*got 5"),
         ({"time_zone": "Nowhere"}, ValueError, "time_zone must be an IANA name.*got 'Nowhere'"),
         ({"ask_every": 0}, ValueError, "ask_every must be more than 0 seconds and finite, got 0"),
         ({"timeout": 0}, ValueError, "timeout must be more than 0 seconds and finite, got 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -130,6 +131,7 @@ def test_an_exporter_hands_on_what_it_was_given(noted):
     assert options == {"default_name": "remote/a:1,b:1", **settings}
     assert [(of, named["insecure"]) for _, of, named in connections] == [(("a:1",), True), (("b:1",), True)]
     assert (sink._window, sink._timeout, sink._batch_items, sink._router._rule) == (2, 3.0, 4, "hash")
+    assert client._packed_item("abc", lambda item: UUID(int=7))["key"] == str(UUID(int=7))  # a queue can keep it
     kept = Kept(msgspec.Raw(msgspec.msgpack.encode("abc")), 3)
     assert (
         unpack(pack("abc")) == unpack(pack(kept)) == kept and sink._router._key(kept) == sink._router._key("abc") == 3

@@ -205,7 +205,7 @@ def test_the_capacity_doubles_while_pulls_come_away_empty_and_shrinks_after(make
         prefetch.get_next_batch(100)
         prefetch.get_next_batch(100)  # nothing there while the refill is still to run
         background.run()
-    assert source.asked == [4, 8, 10, 10]
+    assert source.asked == [4, 8, 10, 10] and prefetch.stats().capacity == prefetch.capacity == 10
     for _ in range(40):
         prefetch.get_next_batch(100)
         background.run()

@@ -98,6 +98,7 @@ def test_a_repr_reads_like_the_call_that_made_it(strategy):
         (lambda: Weighted({"x": -1}), ValueError, "got -1"),
         (lambda: Weighted({"x": float("inf")}), ValueError, "got inf"),
         (lambda: Weighted({"x": "3"}), ValueError, "got '3'"),
+        (lambda: Weighted(["x"]), TypeError, r"as {'x': 3, 'y': 1} does, got \['x'\]"),
         (lambda: Fair(3), TypeError, "got 3"),
         (lambda: Prefer(None), TypeError, "got None"),
         (lambda: Prefer("x", 5), TypeError, "got 5"),
