@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -343,6 +344,9 @@ def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monke
     assert producer.polls == polls + 2 and told[0]["delivery.timeout.ms"] == 7_000
     assert exporter._queue_settings()["max_batch"] == kafka.BATCH
     exporter.close(0)
+    origin = exporter._origin
+    exporter._forget()  # in a child, whose messages are others
+    assert exporter._origin != origin
 
 
 REFUSED = """MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION
@@ -376,6 +380,26 @@ def test_what_each_error_of_librdkafka_says_about_its_message():
         assert kafka_errors.connects_never(confluent_kafka.KafkaError(codes["_SSL"], words)) is is_never
 
 
+def test_no_value_that_may_be_a_secret_is_in_an_error():
+    secrets = (
+        "ssl.key.password",
+        "a.secret",
+        "ssl.key.pem",
+        "token",
+        "sasl.jaas",
+        "sasl.oauthbearer.config",
+        "credentials",
+    )
+    settings = {name: f"s{number}" for number, name in enumerate(secrets)} | {"client.id": "shown", "token.on": True}
+
+    def refuse(given):
+        raise ValueError(f"{[*given.values()]} True")
+
+    with pytest.raises(ValueError, match="^config is not what librdkafka takes: ") as error:
+        kafka._opened(SimpleNamespace(Producer=refuse, KafkaException=KeyError), settings)
+    assert str(error.value).partition(": ")[2] == f"{['...'] * 7 + ['shown', True]} True"
+
+
 def test_the_configuration_overrules_what_drainq_sets():
     def found(config, patience=2.5):
         settings = kafka._settings(config, patience)
@@ -385,6 +409,7 @@ def test_the_configuration_overrules_what_drainq_sets():
     logger = logging.getLogger("drainq.kafka")
     usual = {"delivery.timeout.ms": 2500, "enable.idempotence": True, "logger": logger}
     assert found({}) == usual and found({}, 0) == {**usual, "delivery.timeout.ms": 1000}
+    assert found({"delivery.report.only.error": False}) == usual
     for name in (
         "delivery.timeout.ms",
         "message.timeout.ms",

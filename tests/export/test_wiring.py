@@ -124,7 +124,9 @@ def test_an_exporter_hands_on_what_it_was_given(noted):
     _, options = sink_and_worker(noted)
     assert options == {"default_name": "kafka/t", "pack_item": kafka._packed, **settings}
 
-    RemoteClient(address=["a:1", "b:1"], key=len, window=2, timeout=3, batch_size=4, insecure=True, **settings)
+    far = RemoteClient(address=["a:1", "b:1"], key=len, window=2, timeout=3, batch_size=4, insecure=True, **settings)
+    far.set_addresses("c:1")
+    assert far.addresses == ("c:1",) and noted.pop()[1] == ("c:1",)
     noted[:], connections = noted[-1:], noted[:-1]
     sink, options = sink_and_worker(noted)
     pack, unpack = options.pop("pack_item"), options.pop("unpack_item")

@@ -144,6 +144,12 @@ def test_a_lease_is_settled_once():
     for n, settle in ((1, feed.delivered), (2, feed.failed), (3, feed.give_back), (4, feed.delivered)):
         settle(feed.take(n))
     assert settled == [("ack", 1), ("nack", 2), ("nack", 3), ("ack", 4)]
+    feed.take(5)
+    feed.forget()  # in a child, whose parent has the lease
+    feed.delivered([])
+    assert len(settled) == 4
+    over = feed_of(Raises(StopIteration(), 1))
+    assert (over.ended, over.take(1), over.ended) == (False, [], True)
 
 
 class Delayed:

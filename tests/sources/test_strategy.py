@@ -71,6 +71,11 @@ def test_prefer_gives_the_rest_a_turn_only_when_the_preferred_is_not_live():
     assert Prefer("z").split(10, {"x"}, {}) == {}
 
 
+def test_a_preferred_strategy_keeps_the_turns_of_its_children():
+    strategy, credits = Prefer(Fair("x", "y")), {}
+    assert [list(strategy.split(1, "xy", credits)) for _ in range(4)] == [["x"], ["y"], ["x"], ["y"]]
+
+
 def test_strategies_nest_as_values():
     nested = Weighted({Fair("a", "b"): 3, "c": 1})
     assert nested.split(8, {"a", "b", "c"}, {}) == {"a": 3, "b": 3, "c": 2}

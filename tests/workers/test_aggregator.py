@@ -64,7 +64,7 @@ def test_what_the_sink_refuses_is_kept_and_handed_on_with_what_comes():
     assert (stats.sent, stats.retried, stats.lost, stats.pending) == (2, 1, 0, 0)
 
 
-def test_what_cannot_be_handed_on_at_close_is_lost_and_said_so():
+def test_what_cannot_be_handed_on_at_close_is_lost_and_said_so(caplog):
     calls = []
 
     def sink(items):
@@ -75,6 +75,10 @@ def test_what_cannot_be_handed_on_at_close_is_lost_and_said_so():
     totals([("a", 1), ("a", 2)])
     assert not totals.close() and not totals.close() and totals.flush() is False and len(calls) == 1
     assert (totals.stats().sent, totals.stats().lost) == (0, 2)
+    name = "metrics-aggregator"
+    assert caplog.messages == [
+        f"{name} could not hand on 2 items; they are kept", f"{name} gives up 2 items at close()"
+    ]  # fmt: skip
 
 
 def test_two_workers_share_a_queue_by_type():

@@ -121,7 +121,8 @@ def check(row, group):
 
 def test_items_of_several_classes_and_metrics_are_counted_once_each(url):
     failures = Metric("failures", Hit, keys={"status": "status"}, time="at", values={"n": Value.count()})
-    with declared(url, [hits(), failures, LOGINS]) as metrics:
+    with declared(url, [hits(), failures, LOGINS], max_rows=7) as metrics:
+        assert metrics._max_rows == 7
         metrics.produce_many([Hit("/", 500, 1.0, 1, 1.0, "a"), Login("ann", 2.0), Login("bob", 61.0)])
         assert metrics.flush()
         assert metrics.read("failures") == [{"status": "500", "time": 0, "n": 1}]
