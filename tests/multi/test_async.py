@@ -21,11 +21,6 @@ async def asleep(queue, getters=0, putters=0):
         await asyncio.sleep(0)
 
 
-def test_what_is_there_is_got_without_waiting(queue):
-    queue.add_sub_queue("a").put("item")
-    assert asyncio.run(queue.get_async()) == "item"
-
-
 def test_an_awaitable_is_a_coroutine_to_asyncio(queue):
     for waiting in (queue.get_async(), queue.add_sub_queue("a").put_async(1)):
         assert isinstance(waiting, collections.abc.Coroutine)
@@ -42,55 +37,6 @@ def test_any_item_comes_through_an_await(queue, item):
     assert asyncio.run(main()) is item
 
 
-def test_a_put_in_the_same_loop_wakes_a_sleeping_get(queue):
-    async def main():
-        task = asyncio.create_task(queue.get_async())
-        await asleep(queue, getters=1)
-        sub.put("item")
-        return await task
-
-    sub = queue.add_sub_queue("a")
-    assert asyncio.run(main()) == "item"
-
-
-def test_a_put_of_a_thread_wakes_a_sleeping_get(queue):
-    async def main():
-        task = asyncio.create_task(queue.get_async())
-        await asleep(queue, getters=1)
-        putter = in_thread(sub.put, "item")
-        item = await task
-        putter.result(PATIENCE)
-        return item
-
-    sub = queue.add_sub_queue("a")
-    assert asyncio.run(main()) == "item"
-
-
-def test_a_get_of_a_task_wakes_a_blocked_thread(queue):
-    sub = queue.add_sub_queue("a", capacity=1)
-    sub.put(0)
-    putter = in_thread(sub.put, 1)
-    eventually(lambda: sub.stats().blocked_putters == 1)
-    assert asyncio.run(queue.get_async()) == 0
-    putter.result(PATIENCE)
-    assert drain(queue) == [1]
-
-
-def test_put_async_waits_for_room(queue):
-    async def main():
-        task = asyncio.create_task(sub.put_async(1))
-        await asleep(queue, putters=1)
-        assert not task.done()
-        assert queue.get() == 0
-        await task
-
-    sub = queue.add_sub_queue("a", capacity=1)
-    sub.put(0)
-    asyncio.run(main())
-    assert drain(queue) == [1]
-    assert sub.stats().rejected == 0
-
-
 def test_put_async_raises_when_removed_or_shut_down(queue):
     async def blocked_put(key, end):
         sub = queue.add_sub_queue(key, capacity=1)
@@ -104,35 +50,6 @@ def test_put_async_raises_when_removed_or_shut_down(queue):
 
     assert asyncio.run(blocked_put("a", queue.remove_sub_queue)) == (SubQueueRemoved, 1)
     assert asyncio.run(blocked_put("b", lambda key: queue.shutdown())) == (ShutDown, 1)
-
-
-def test_async_for_ends_at_shutdown_with_everything_got(queue):
-    async def main():
-        task = asyncio.create_task(collect())
-        await asleep(queue, getters=1)
-        for item in range(3):
-            await sub.put_async(item)
-        queue.shutdown()
-        return await task
-
-    async def collect():
-        return [item async for item in queue.stream_async()]
-
-    sub = queue.add_sub_queue("a")
-    assert asyncio.run(main()) == [0, 1, 2]
-
-
-def test_get_async_raises_after_shutdown(queue):
-    async def main():
-        task = asyncio.create_task(queue.get_async())
-        await asleep(queue, getters=1)
-        queue.shutdown()
-        with pytest.raises(ShutDown):
-            await task
-        with pytest.raises(ShutDown):
-            await queue.get_async()
-
-    asyncio.run(main())
 
 
 def test_a_wake_up_of_a_cancelled_task_goes_to_a_thread(queue):

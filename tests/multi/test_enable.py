@@ -4,8 +4,6 @@ import pytest
 
 from drainq import MultiQueue
 
-from .helpers import PATIENCE, blocked_getters, eventually, in_thread
-
 
 @pytest.fixture
 def queue():
@@ -22,15 +20,6 @@ def test_added_disabled_is_disabled_for_the_empty_reason():
     assert (sub.enabled, sub.disabled_by, queue.qsize()) == (False, [""], 0)
     sub.enable("")
     assert queue.get() == 1
-
-
-def test_a_get_with_all_disabled_blocks_until_one_is_enabled(queue):
-    queue["a"].disable()
-    queue["b"].disable()
-    got = in_thread(queue.get)
-    eventually(blocked_getters(queue, 1))
-    queue["b"].enable()
-    assert got.result(PATIENCE) == "b0"
 
 
 def test_enabled_means_no_reason_is_left(queue):

@@ -4,10 +4,13 @@ import gc
 import os
 import queue as std
 
-from drainq import MultiQueue, ShutDown
+import pytest
+
+from drainq import MultiQueue, SetQueue, ShutDown
 from tests.forked import in_child, needs_fork
 
 from .helpers import PATIENCE, blocked_getters, blocked_putters, ended, eventually, in_thread, totals_add_up
+from .test_twins import Kind
 
 pytestmark = needs_fork
 
@@ -36,38 +39,37 @@ def test_a_child_finds_the_sub_queues_with_their_settings_and_counters_at_zero()
     assert list(removed) == ["leftover"]
 
 
-def test_a_child_waits_and_wakes_by_itself_beside_the_waiters_of_its_parent():
+KINDS = pytest.mark.parametrize("kind", [MultiQueue, SetQueue])
+
+
+@KINDS
+def test_a_child_waits_and_wakes_by_itself_beside_the_waiters_of_its_parent(kind):
     """The parent's waiters are not in the child: no wake-up of the child goes to one of them."""
-    queue = MultiQueue()
-    sub = queue.add_sub_queue("a", capacity=1)
-    other = queue.add_sub_queue("other", capacity=1, enabled=False)
-    other.put(0)
-    getters = [in_thread(queue.get) for _ in range(3)]
-    putter = in_thread(other.put, 1)
-    bulk = in_thread(queue.get_many, 5, min_items=5)
-    eventually(blocked_getters(queue, 4))
-    eventually(blocked_putters(queue, 1))
+    both, full = Kind(kind, capacity=5), Kind(kind, capacity=1)
+    full.end.put(0)
+    waiters = [in_thread(both.queue.get) for _ in range(3)] + [in_thread(full.end.put, 1)]
+    waiters += [in_thread(both.queue.get_many, 5, min_items=5)]
+    eventually(lambda: both.waiting(getters=4) and full.waiting(putters=1))
 
     def check():
-        stats = queue.stats()
-        assert (stats.blocked_getters, stats.blocked_putters) == (0, 0)
+        assert both.waiting() and full.waiting()
         for item in range(20):
-            mine = in_thread(queue.get)
-            eventually(blocked_getters(queue, 1))
-            sub.put(item)
+            mine = in_thread(both.queue.get)
+            eventually(blocked_getters(both.queue, 1))
+            both.end.put(item)
             assert mine.result(PATIENCE) == item
-        sub.put(1)
-        blocked = in_thread(sub.put, 2)
-        eventually(blocked_putters(queue, 1))
-        assert queue.get() == 1
+        full.end.put(1)
+        blocked = in_thread(full.end.put, 2)
+        eventually(blocked_putters(full.queue, 1))
+        assert full.queue.get() == 1
         with ended(blocked):
-            assert queue.get() == 2
+            assert full.queue.get() == 2
 
     assert in_child(check) == 0
-    queue.shutdown()
-    for waiter in [*getters, putter]:
+    both.queue.shutdown()
+    full.queue.shutdown()
+    for waiter in waiters:
         assert isinstance(waiter.exception(PATIENCE), ShutDown)
-    assert isinstance(bulk.exception(PATIENCE), ShutDown)
 
 
 def test_what_a_get_many_of_the_parent_holds_is_not_in_the_child():
@@ -85,43 +87,47 @@ def test_what_a_get_many_of_the_parent_holds_is_not_in_the_child():
     assert bulk.result(PATIENCE) == ["held", "second"]
 
 
-def test_the_items_of_the_parent_are_not_finalised_in_a_child():
+@KINDS
+def test_the_items_of_the_parent_are_not_finalised_in_a_child(kind):
     class Item:
         def __del__(self):
             os.write(writing, b"x")
 
     reading, writing = os.pipe()
-    queue = MultiQueue()
-    queue.add_sub_queue("a").put(Item())
+    both = Kind(kind)
+    both.end.put(Item())
 
     def check():
-        nonlocal queue
-        del queue
+        nonlocal both
+        both.end.clear()
+        del both
         gc.collect()
 
     assert in_child(check) == 0
-    os.close(writing)
-    assert os.read(reading, 10) == b""
+    os.set_blocking(reading, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    both.end.clear()
+    assert os.read(reading, 5) == b"x"
     os.close(reading)
-    queue["a"].remove_if(lambda item: setattr(Item, "__del__", lambda item: None))
+    os.close(writing)
 
 
-def test_no_lock_is_left_taken_by_threads_that_wait_and_look():
+@KINDS
+def test_no_lock_is_left_taken_by_threads_that_wait_and_look(kind):
     """Waiters with short time limits take their places in line and leave them all the time."""
-    queue = MultiQueue()
-    sub = queue.add_sub_queue("a", capacity=1)
-    over = []
+    both, over = Kind(kind, capacity=1), []
 
     def wait():
         while not over:
             try:
-                queue.get(timeout=0.0005)
+                both.queue.get(timeout=0.0005)
             except std.Empty:
                 pass
 
     def check():
-        sub.put(1)
-        assert (queue.get(), len(queue), queue.qsize()) == (1, 1, 0)
+        both.end.put(1)
+        assert (both.queue.get(), both.queue.qsize()) == (1, 0)
 
     waiters = [in_thread(wait) for _ in range(8)]
     assert [in_child(check) for _ in range(40)] == [0] * 40

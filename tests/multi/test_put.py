@@ -35,16 +35,6 @@ def test_no_room_raises_full_and_counts_one_rejection(queue, full, put):
     assert full.stats().rejected == queue.stats().rejected == 1
 
 
-def test_a_blocked_put_resumes_after_a_get_and_is_then_visible(queue, full):
-    put = in_thread(full.put, 2)
-    eventually(lambda: full.stats().blocked_putters == 1)
-    assert 2 not in full
-    assert queue.get() == 0
-    put.result(PATIENCE)
-    assert 2 in full
-    assert full.stats().rejected == 0
-
-
 def test_a_timed_put_succeeds_when_room_appears(queue, full):
     put = in_thread(full.put, 2, timeout=10 * PATIENCE)
     eventually(lambda: full.stats().blocked_putters == 1)

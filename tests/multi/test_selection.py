@@ -1,5 +1,6 @@
 """A Python object that chooses whose turn it is."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -54,11 +55,18 @@ def test_the_choice_is_served():
     assert queue.get() == "c0"
 
 
-@pytest.mark.parametrize("call", ["get", "get_nowait", "peek", "get_item", "get_many"])
+@pytest.mark.parametrize(
+    "call",
+    ["get", "get_nowait", "peek", "get_item", "get_many", "get_async", "get_item_async", "get_many_async"],
+)
 def test_every_way_to_take_asks_it(call):
+    async def awaited(coroutine):
+        return await coroutine
+
     queue, selection = filled(lambda groups: groups[-1][0])
-    answer = getattr(queue, call)(*([1] if call == "get_many" else []))
-    assert "low0" in (answer if call in ("get_many", "get_item") else [answer])
+    answer = getattr(queue, call)(*([1] if "many" in call else []))
+    answer = asyncio.run(awaited(answer)) if "async" in call else answer
+    assert "low0" in (answer if "many" in call or "item" in call else [answer])
     assert len(selection.offers) == 1
 
 

@@ -66,13 +66,6 @@ def test_shutdown_wakes_blocked_getters_and_putters():
     assert queue.stats().blocked_getters == queue.stats().blocked_putters == 0
 
 
-def test_get_many_that_waits_returns_what_it_has_at_shutdown(queue):
-    got = in_thread(queue.get_many, 5, min_items=4)
-    eventually(blocked_getters(queue, 1))
-    queue.shutdown()
-    assert got.result(PATIENCE) == [1, 2]
-
-
 def test_immediate_discards_everything_and_counts_it(queue):
     queue.add_sub_queue("off", enabled=False).put(9)
     queue.shutdown(immediate=True)

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import queue
 import sys
 import threading
 
-import pytest
-
 from drainq import SetQueue, ShutDown
-from tests.sources.threads import PATIENCE, Call, blocked, eventually, waits
-
-
-@pytest.mark.parametrize("timeout", [None, 10 * PATIENCE, float("inf")])
-def test_a_call_that_may_not_block_does_not_wait_whatever_the_timeout(timeout):
-    waiting = SetQueue(1)
-    assert isinstance(Call(lambda: waiting.get(False, timeout)).exception(), queue.Empty)
-    waiting.put(1)
-    assert isinstance(Call(lambda: waiting.put(2, False, timeout)).exception(), queue.Full)
-    assert Call(lambda: waiting.put_many([1, 2, 3], False, timeout)).result() == 0
-    assert list(waiting) == [1]
+from tests.sources.threads import Call, blocked, eventually, waits
 
 
 def test_a_duplicate_of_a_full_queue_is_a_duplicate_not_full():
@@ -124,34 +111,3 @@ def test_threads_lose_and_double_nothing():
     assert set(got) == set(range(n))
     stats = waiting.stats()
     assert (stats.size, stats.put, stats.put + stats.duplicates >= 4 * n) == (0, len(accepted) + 4, True)
-
-
-def test_shutdown_wakes_all_that_wait():
-    waiting = SetQueue()
-    getters = [Call(waiting.get) for _ in range(3)]
-    waiting.shutdown(immediate=True)
-    assert [type(getter.exception()) for getter in getters] == [ShutDown] * 3
-
-
-CTRL_C = """
-import os, signal, threading, time
-from drainq import SetQueue
-waiting = SetQueue(1)
-{before}
-sent = []
-def interrupt():
-    sent.append(time.monotonic())
-    os.kill(os.getpid(), signal.SIGINT)
-class Armed:
-    # its hash is taken by the call that is about to block, so the signal comes with or after it
-    def __hash__(self):
-        threading.Timer(0.2, interrupt).start()
-        return 1
-    def __eq__(self, other):
-        return self is other
-try:
-    {call}
-except KeyboardInterrupt:
-    late = time.monotonic() - sent[0]
-    print("ok" if {after} else "changed", "late" if late > 5 else "soon")
-"""
