@@ -41,18 +41,6 @@ def test_if_possible_gives_up_when_there_is_no_room(make_queue):
     assert sum(count for reason, count in drops if reason == "full") == 5
 
 
-def test_blocking_waits_for_room(make_queue):
-    queue, gate = full_queue(make_queue)
-    done = []
-    producer = threading.Thread(target=lambda: done.append(queue.produce_many(range(3, 20))))
-    producer.start()
-    gate.open()
-    producer.join(PATIENCE)
-    assert done == [17]
-    assert queue.flush(PATIENCE)
-    assert gate.items == list(range(20))
-
-
 def test_offer_waits_until_its_timeout(make_queue):
     queue, gate = full_queue(make_queue)
     assert queue.offer(3, timeout=0) is False

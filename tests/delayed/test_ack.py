@@ -79,14 +79,6 @@ def test_extend_moves_the_end_of_the_lease_to_so_many_seconds_from_now(queue, wo
     assert envelope.extend(100) is False
 
 
-def test_a_batch_that_lost_a_message_says_so_and_the_rest_is_done(queue, world):
-    queue.offer_batch([ScheduledMessage(key, "old", world.now) for key in "ab"])
-    batch = queue.try_poll_many(10)
-    queue.offer_or_update("a", "new", world.now)
-    assert batch.ack() is False
-    assert queue.contains_message("a") and not queue.contains_message("b")
-
-
 def test_an_envelope_as_a_block_acknowledges_or_gives_back(queue, world):
     queue.offer_or_update("a", 1, world.now)
     with pytest.raises(RuntimeError, match="broken"), queue.try_poll():
@@ -138,21 +130,6 @@ def test_drop_all_wants_the_exact_words_and_says_how_many(queue, world):
     assert queue.stats().scheduled == 4
     assert queue.drop_all_messages(confirm="Yes, please, I know what I'm doing!") == 5
     assert queue.drop_all_messages("Yes, please, I know what I'm doing!") == 0
-
-
-def test_stats_count_each_message_in_its_state(queue, world):
-    for n in range(4):
-        queue.offer_or_update(f"due {n}", n, world.now - 10)
-    queue.offer_or_update("later", 1, world.now + 10)
-    queue.try_poll()
-    stats = queue.stats()
-    assert (stats.ready, stats.scheduled, stats.in_flight, stats.dead) == (3, 1, 1, 0)
-    assert (stats.oldest_ready_age, stats.redelivered) == (10.0, 0)
-    world.clock.advance(30)
-    queue.try_poll_many(10)
-    assert queue.stats().redelivered == 1
-    assert queue.stats().in_flight == 5
-    assert queue.stats().oldest_ready_age == 0.0
 
 
 def test_an_acknowledgement_in_the_callers_transaction_happens_when_it_is_committed(database):

@@ -33,17 +33,6 @@ def test_offer_poll_and_ack(queue, world):
     asyncio.run(main())
 
 
-def test_a_waiting_poll_wakes_for_an_offer_of_a_thread(world):
-    queue = world.open(time=TimeConfig(poll_period=3600))
-
-    async def main():
-        polling = asyncio.create_task(queue.poll_async(timeout=60))
-        await asyncio.to_thread(queue.offer_or_update, "a", 1, world.now)
-        return (await asyncio.wait_for(polling, 30)).message_id
-
-    assert asyncio.run(main()) == "a"
-
-
 def test_a_hundred_waiting_tasks_hold_no_thread(world):
     queue = world.open(time=TimeConfig(poll_period=3600))
     queue.offer_batch([ScheduledMessage(f"{n}", n, world.now + 10) for n in range(100)])

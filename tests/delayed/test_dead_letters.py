@@ -118,15 +118,6 @@ def test_dead_letters_can_be_dropped(world):
     assert queue.dead_letters() == []
 
 
-def test_dead_letters_of_another_queue_are_not_ours(world):
-    queue, other = world.open("one", max_attempts=1), world.open("two", max_attempts=1)
-    queue.offer_or_update("a", 1, world.now)
-    queue.try_poll().nack(error="no")
-    assert other.stats().dead == 0
-    assert other.redrive() == other.drop_dead_letters(everything=True) == 0
-    assert queue.stats().dead == 1
-
-
 def test_a_reason_of_any_length_and_text_is_kept(world):
     queue = world.open(max_attempts=1)
     queue.offer_or_update("a", 1, world.now)

@@ -24,32 +24,10 @@ def test_only_ignored_is_ignored():
     assert [outcome.is_ignored for outcome in (CREATED, UPDATED, IGNORED)] == [False, False, True]
 
 
-def test_a_batch_has_an_outcome_for_each_message_in_the_order_given(queue, world):
-    queue.offer_or_update("there", "old", world.now)
-    queue.offer_or_update("kept", "old", world.now)
-    messages = [
-        ScheduledMessage("new", "new", world.now),
-        ScheduledMessage("there", "new", world.now),
-        ScheduledMessage("kept", "new", world.now, can_update=False),
-        ScheduledMessage("newer", "new", world.now, can_update=False),
-    ]
-    assert queue.offer_batch(messages) == [CREATED, UPDATED, IGNORED, CREATED]
-    assert {key: queue.read(key).payload for key in ("new", "there", "kept", "newer")} == {
-        "new": "new",
-        "there": "new",
-        "kept": "old",
-        "newer": "new",
-    }
-
-
 def test_2_500_messages_in_one_batch_are_all_there(queue, world):
     outcomes = queue.offer_batch(ScheduledMessage(f"{n}", n, world.now) for n in range(2500))
     assert outcomes == [CREATED] * 2500
     assert queue.stats().ready == 2500
-
-
-def test_an_empty_batch_has_no_outcomes(queue):
-    assert queue.offer_batch([]) == []
 
 
 def test_a_batch_with_one_bad_message_changes_nothing(queue, world):
@@ -169,24 +147,6 @@ def test_an_offer_in_the_callers_transaction_happens_when_it_is_committed(databa
             getattr(connection, end)()
             assert queue.contains_message("a") is there
             assert queue.contains_message("b") is there
-    finally:
-        connection.close()
-
-
-def test_an_offer_in_the_callers_transaction_goes_with_the_callers_own_rows(database):
-    queue = database.open()
-    connection = _connect(database)
-    try:
-        connection.execute(f"CREATE TABLE IF NOT EXISTS orders_{database.table} (id integer)")
-        connection.commit()
-        connection.execute(f"INSERT INTO orders_{database.table} VALUES (1)")
-        queue.offer_or_update("order/1", "ship", database.now, connection=connection)
-        connection.rollback()
-        assert connection.execute(f"SELECT count(*) FROM orders_{database.table}").fetchone()[0] == 0
-        assert not queue.contains_message("order/1")
-        connection.rollback()
-        connection.execute(f"DROP TABLE orders_{database.table}")
-        connection.commit()
     finally:
         connection.close()
 

@@ -17,11 +17,6 @@ from drainq.errors import ShutDown
 FIRST, AGAIN = DeliveryType.FIRST_DELIVERY, DeliveryType.REDELIVERY
 
 
-def test_an_empty_queue_has_nothing(queue):
-    assert queue.try_poll() is None
-    assert queue.try_poll_many(10).payload == []
-
-
 def test_a_due_message_comes_with_its_payload_and_key(queue, world):
     queue.offer_or_update("a", {"to": ["ann"], "n": 1.5, "none": None}, world.now)
     envelope = queue.try_poll()
@@ -91,16 +86,6 @@ def test_poll_gives_up_after_its_timeout(queue):
     assert queue.poll(timeout=0.05) is None
 
 
-def test_poll_wakes_when_another_thread_offers(world):
-    queue = world.open(time=TimeConfig(poll_period=3600))  # only the offer can wake it
-    with ThreadPoolExecutor(1) as pool:
-        polling = pool.submit(queue.poll, 60)
-        while not polling.running():
-            pass
-        queue.offer_or_update("a", 1, world.now)
-        assert polling.result(30).message_id == "a"
-
-
 def test_poll_wakes_when_another_queue_object_of_this_process_offers(world):
     consumer, producer = world.open(time=TimeConfig(poll_period=3600)), world.open()
     with ThreadPoolExecutor(1) as pool:
@@ -130,15 +115,6 @@ def test_close_lets_a_waiting_poll_go(world):
         queue.close()
         with pytest.raises(ShutDown, match="closed"):
             polling.result(30)
-
-
-def test_queues_of_one_table_are_apart_though_their_keys_are_the_same(world):
-    one, two = world.open("one"), world.open("two")
-    assert one.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED
-    assert two.offer_or_update("a", 2, world.now) is OfferOutcome.CREATED
-    assert one.try_poll().payload == 1
-    assert two.drop_all_messages("Yes, please, I know what I'm doing!") == 1
-    assert one.contains_message("a")
 
 
 def test_tables_of_one_database_are_apart(world):
