@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -25,6 +25,14 @@ _NARROWEST = 6
 def print_json(value: Any) -> None:
     """Print one line of JSON."""
     print(msgspec.json.encode(value).decode())
+
+
+def answer(arguments: argparse.Namespace, value: Any, text: str) -> None:
+    """Print the result of a command: as JSON if the user asked for it, else as one line of text."""
+    if arguments.json:
+        print_json(value)
+    else:
+        print(text)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -54,9 +62,19 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def shown(payload: bytes, most: int = 60) -> str:
-    """Return a payload as one line of printable text."""
-    return printable(payload.decode("utf-8", "backslashreplace"), most)
+def _text(row: Any) -> str:
+    """Return the payload of a row as text."""
+    return str(row.payload.decode("utf-8", "backslashreplace"))
+
+
+def _named(row: Any, *names: str) -> dict[str, Any]:
+    """Return fields of a row by name."""
+    return {name: getattr(row, name) for name in names}
+
+
+def shown(row: Any, most: int = 60) -> str:
+    """Return the payload of a row as one line of printable text."""
+    return printable(_text(row), most)
 
 
 def printable(text: str, most: int | None = None) -> str:
@@ -122,48 +140,24 @@ def peek(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
         rows = queue.peek(arguments.limit)
     if arguments.json:
-        print_json(
-            [
-                {
-                    "key": row.key,
-                    "due_at": row.due_at,
-                    "in_flight": row.in_flight,
-                    "attempts": row.attempts,
-                    "payload": row.payload.decode("utf-8", "backslashreplace"),
-                }
-                for row in rows
-            ]
-        )
+        print_json([_named(row, "key", "due_at", "in_flight", "attempts") | {"payload": _text(row)} for row in rows])
         return
     for row in rows:
         state = "in flight" if row.in_flight else "waiting"
-        print_line(
-            f"{row.due_at.isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}  {shown(row.payload)}"
-        )
+        print_line(f"{row.due_at.isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}  {shown(row)}")
 
 
 def dead(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
         letters = queue.dead_letters(arguments.prefix, arguments.limit)
     if arguments.json:
-        print_json(
-            [
-                {
-                    "key": letter.key,
-                    "died_at": letter.died_at,
-                    "attempts": letter.attempts,
-                    "error": letter.error,
-                    "payload": letter.payload.decode("utf-8", "backslashreplace"),
-                }
-                for letter in letters
-            ]
-        )
+        print_json([_named(it, "key", "died_at", "attempts", "error") | {"payload": _text(it)} for it in letters])
         return
     for letter in letters:
         reason = printable(letter.error.splitlines()[0] if letter.error else "")
         print_line(
             f"{letter.died_at.isoformat()}  {printable(letter.key)}  attempts={letter.attempts}"
-            f"  {reason}  {shown(letter.payload)}"
+            f"  {reason}  {shown(letter)}"
         )
 
 
@@ -171,30 +165,11 @@ def history(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
         past = queue.history(arguments.limit)
     if arguments.json:
-        print_json(
-            [
-                {
-                    "key": message.key,
-                    "finished_at": message.finished_at,
-                    "schedule_at": message.scheduled_at,
-                    "attempts": message.attempts,
-                }
-                for message in past
-            ]
-        )
+        names = ("key", "finished_at", "attempts")
+        print_json([_named(message, *names) | {"schedule_at": message.scheduled_at} for message in past])
         return
-    print_table(
-        ("FINISHED", "KEY", "FOR", "TRIES"),
-        [
-            (
-                second(message.finished_at),
-                printable(message.key),
-                second(message.scheduled_at),
-                str(message.attempts),
-            )
-            for message in past
-        ],
-    )
+    rows = [(second(it.finished_at), printable(it.key), second(it.scheduled_at), str(it.attempts)) for it in past]
+    print_table(("FINISHED", "KEY", "FOR", "TRIES"), rows)
 
 
 def queues(arguments: argparse.Namespace) -> None:
@@ -232,72 +207,52 @@ def schedules(arguments: argparse.Namespace) -> None:
 def pause(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
         changed = queue.pause()
-    if arguments.json:
-        print_json({"paused": True, "changed": changed})
-    else:
-        print("paused" if changed else "it was paused already")
+    answer(arguments, {"paused": True, "changed": changed}, "paused" if changed else "it was paused already")
 
 
 def resume(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
         changed = queue.resume()
-    if arguments.json:
-        print_json({"paused": False, "changed": changed})
-    else:
-        print("resumed" if changed else "it was not paused")
+    answer(arguments, {"paused": False, "changed": changed}, "resumed" if changed else "it was not paused")
 
 
 def drop(arguments: argparse.Namespace) -> int:
     if arguments.all and not arguments.yes:
         raise UsageError("--all deletes every message of the queue for good: add --yes")
-    missing = []
+    missing: list[str] = []
     with found_queue(arguments) as queue:
-        if arguments.all:
-            dropped = (
-                queue.drop_dead_letters(everything=True)
-                if arguments.dead
-                else queue.drop_all_messages(DROP_CONFIRMATION)
-            )
+        if not arguments.all:
+            one = (lambda key: queue.drop_dead_letters([key])) if arguments.dead else queue.drop_message
+            dropped, missing = _for_each(arguments.key, one)
+        elif arguments.dead:
+            dropped = queue.drop_dead_letters(everything=True)
         else:
-            dropped = 0
-            for key in arguments.key:
-                one = queue.drop_dead_letters([key]) if arguments.dead else int(queue.drop_message(key))
-                dropped += one
-                if not one:
-                    missing.append(key)
-    if arguments.json:
-        print_json({"dropped": dropped, "missing": missing})
-    else:
-        print(f"dropped {dropped}")
+            dropped = queue.drop_all_messages(DROP_CONFIRMATION)
+    answer(arguments, {"dropped": dropped, "missing": missing}, f"dropped {dropped}")
     return _say_missing(missing, "dead letter" if arguments.dead else "message")
 
 
 def redrive(arguments: argparse.Namespace) -> int:
-    missing = []
+    missing: list[str] = []
     with found_queue(arguments) as queue:
         if arguments.key:
-            back = 0
-            for key in arguments.key:
-                one = queue.redrive([key])
-                back += one
-                if not one:
-                    missing.append(key)
+            back, missing = _for_each(arguments.key, lambda key: queue.redrive([key]))
         else:
             back = queue.redrive(prefix=arguments.prefix)
-    if arguments.json:
-        print_json({"put_back": back, "missing": missing})
-    else:
-        print(f"put back {back}")
+    answer(arguments, {"put_back": back, "missing": missing}, f"put back {back}")
     return _say_missing(missing, "dead letter that can go back")
 
 
 def purge(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
         purged = queue.purge_dead(arguments.older_than)
-    if arguments.json:
-        print_json({"purged": purged})
-    else:
-        print(f"purged {purged}")
+    answer(arguments, {"purged": purged}, f"purged {purged}")
+
+
+def _for_each(keys: Sequence[str], change: Callable[[str], int]) -> tuple[int, list[str]]:
+    """Change the message of each key. Return how many were changed, and the keys that have none."""
+    changed = [(key, int(change(key))) for key in keys]
+    return sum(count for _, count in changed), [key for key, count in changed if not count]
 
 
 def _say_missing(keys: list[str], what: str) -> int:
