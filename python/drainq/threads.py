@@ -1,4 +1,4 @@
-"""Starts the threads of drainq. They are daemons, so none delays the interpreter's exit."""
+"""Starts the daemon threads of drainq, which never delay the interpreter's exit, and closes objects on one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import sys
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from drainq.errors import DrainqError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from drainq.arguments import Seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,3 +70,27 @@ async def run_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwarg
 
     start_thread(run, name="drainq-aside")
     return await asyncio.wrap_future(running)
+
+
+class ClosedByBlock:
+    """The blocks, ``with`` and ``async with``, that close an object at their end."""
+
+    def close(self, timeout: Seconds | None = None) -> bool:
+        """Close the object. Return whether that was in time."""
+        raise NotImplementedError
+
+    async def close_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
+        return await run_aside(self.close, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()

@@ -114,7 +114,7 @@ MAY_KNOW = {
     "statistics": {"arguments"},
     "pytest_plugin": {"delayed", "testing"},
     "testing": {"_native", "arguments"},
-    "threads": {"errors"},
+    "threads": {"arguments", "errors"},
     "timer": {"fork", "threads"},
     "workers": {
         "_native",

@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_070, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_086, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

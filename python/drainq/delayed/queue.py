@@ -36,7 +36,7 @@ from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
 from drainq.pickling import refuse
-from drainq.threads import run_aside
+from drainq.threads import ClosedByBlock
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
+class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
     """A queue of durable messages with due times and keys. :meth:`open` makes one.
 
     One object serves many threads. It is a context manager that closes the queue at the end.
@@ -218,22 +218,9 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         in_time = self.cron.close(limit)
         return self._session.close(None if until is None else max(0.0, until - real_time.monotonic())) and in_time
 
-    async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
-        return await run_aside(self.close, timeout)
-
     def __enter__(self) -> Self:
         self._session.check_open()
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close_async()
 
     def __reduce__(self) -> NoReturn:
         refuse(self, "its connections belong to this process", "its URL and name, and open it where it is used")

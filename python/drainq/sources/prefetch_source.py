@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from drainq.arguments import Seconds, seconds, seconds_or_none
@@ -29,20 +28,18 @@ from drainq.sources.prefetch_options import InFlight, OnError, PrefetchOptions
 from drainq.sources.prefetch_refill import Replenisher
 from drainq.sources.source_shapes import Ask, PullSource, ask_of
 from drainq.sources.stats import PrefetchStats
-from drainq.threads import run_aside
+from drainq.threads import ClosedByBlock
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from concurrent.futures import Executor
-
-    from typing_extensions import Self
 
     from drainq.sources.async_items import AsyncItems
 
 T = TypeVar("T")
 
 
-class PrefetchSource(Replenisher[T]):
+class PrefetchSource(Replenisher[T], ClosedByBlock):
     """Pulls from a slow source in the background, so that ``get_next_batch`` never waits for it.
 
     In a forked child it starts empty and asks the source anew. For an iterator or an async source, the stream has ended
@@ -313,10 +310,6 @@ class PrefetchSource(Replenisher[T]):
         self._intake.let_go()
         return True
 
-    async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Do what ``close`` does, on a separate thread, which continues if the coroutine is cancelled."""
-        return await run_aside(self.close, timeout)
-
     def _waits_for_this_thread(self) -> bool:
         """Return whether the source is asked in the event loop that runs on this thread."""
         return isinstance(self._ask, AskOnLoop) and self._ask.is_here()
@@ -339,17 +332,3 @@ class PrefetchSource(Replenisher[T]):
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed
-
-    def __enter__(self) -> PrefetchSource[T]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close_async()

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from drainq.arguments import Seconds, seconds_or_none
@@ -26,11 +25,11 @@ from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.sql.error_text import to_show
-from drainq.threads import run_aside
+from drainq.threads import ClosedByBlock
 from drainq.timer import Repeat
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 _log = logging.getLogger("drainq")
 
@@ -39,7 +38,7 @@ _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
 
-class CronHandle:
+class CronHandle(ClosedByBlock):
     """An installed schedule. ``close()``, or the end of a ``with`` block, ends it. Its messages stay."""
 
     def __init__(
@@ -127,10 +126,6 @@ class CronHandle:
             self._one_check_at_a_time.release()
         return self._repeat.stop(timeout if ended else 0) and ended
 
-    async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
-        return await run_aside(self.close, timeout)
-
     def _run_check(self) -> float:
         with self._one_check_at_a_time:
             if self._closed:
@@ -167,17 +162,3 @@ class CronHandle:
 
     def __reduce__(self) -> NoReturn:
         refuse(self, "its timer belongs to this process", "the schedule, and install it where it is to run")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close_async()
