@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import threading
 
 import pytest
 
 from drainq.delayed import OfferOutcome, ScheduledMessage
+from drainq.delayed.storage.records import Row
 from tests.soak.ledger import wait_until
 
 
@@ -74,6 +76,14 @@ def test_an_offer_with_a_priority_in_a_callers_transaction_is_part_of_it(sqlite)
         queue.offer_or_update("plain", "plain", sqlite.now - 10)
         assert taken(queue) == (["plain"] if end == "rollback" else ["urgent", "plain"])
         sqlite.clock.advance(-1)
+
+
+def test_taken_rows_are_in_order_of_priority_then_time_then_number(world):
+    rows = [
+        Row(number, "", b"", time, 0, 1, 0, True, priority)
+        for priority, time, number in itertools.product((-1, 0, 2), (5, 7), (3, 4))
+    ]
+    assert world.open()._session.storage._in_order(rows[::-1]) == rows
 
 
 @pytest.mark.parametrize("priority", [2**31 - 1, -(2**31)])

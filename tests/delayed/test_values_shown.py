@@ -63,6 +63,22 @@ def undecodable():
         queue.read(SECRET)
 
 
+class Fussy(StrCodec):
+    """A codec whose error shows the payload."""
+
+    def decode(self, data):
+        raise ValueError(data)
+
+
+def unreadable():
+    with open_queue(codec=Fussy()) as queue:
+        queue.offer_or_update("key", SECRET, 0)
+        try:
+            queue.read("key")
+        finally:
+            queue.try_poll()
+
+
 def lost_lease():
     with open_queue() as queue:
         queue.offer_or_update(SECRET, SECRET, 0)
@@ -178,6 +194,7 @@ REFUSALS = {
     "an envelope": poll_and(lambda envelope: [repr(envelope), f"{envelope}"]),
     "an envelope of asyncio": lambda: asyncio.run(aio_poll()),
     "a payload that cannot be decoded": undecodable,
+    "a payload that a codec of one's own cannot decode": unreadable,
     "a handler that fails": consume_and_fail,
     "a lease that was lost": lost_lease,
     "a lease that cannot be extended": broken_extend,
