@@ -6,7 +6,8 @@ import sqlite3
 
 import pytest
 
-from drainq.delayed import QueueBroken, ScheduledMessage
+from drainq.delayed import BytesCodec, DelayedQueue, QueueBroken, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.testing import ManualClock
 
 
 def finish(queue, world, *keys):
@@ -160,3 +161,21 @@ def test_an_offer_that_fails_half_way_undoes_itself_and_nothing_else_of_the_call
     with pytest.raises(QueueBroken, match="refused: IntegrityError"):  # on a connection of the queue's own as well
         queue.offer_batch(messages)
     assert not queue.contains_message("good")
+
+
+def test_every_option_of_open_reaches_the_queue(tmp_path):
+    options = {"max_attempts": 7, "source": "post", "notify": False, "history": 3, "log_values": True}
+    url, retry, clock = f"sqlite:///{tmp_path}/queue.db", RetryConfig(max_retries=2), ManualClock()
+    with DelayedQueue.open(
+        url, "mail", codec=BytesCodec(), time=TimeConfig(9, 8), retry=retry, clock=clock, **options
+    ) as queue:
+        session = queue._session
+        assert {name: getattr(session, name) for name in options} == options
+        assert (session.name, session.codec.type_name, session.time) == ("mail", "bytes", TimeConfig(9, 8))
+        assert (session.retry, session.clock, session.migrates) == (retry, clock, True)
+    plain = [DelayedQueue.open(url, "mail", migrate=False), DelayedQueue.open("memory:", "mail")]
+    assert [(queue._session.time.poll_period, queue._session.migrates) for queue in plain] == [
+        (3.0, False),
+        (0.5, True),
+    ]
+    assert [queue.close() for queue in plain] == [True, True]

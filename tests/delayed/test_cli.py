@@ -105,6 +105,10 @@ def test_peek_shows_without_taking(call, database):
     assert "later  waiting  attempts=0" in line or "welcome/ann  in flight  attempts=1" in line
     rows = json.loads(call("peek", "--queue", "mail", "--json")[1])
     assert {row["key"]: row["in_flight"] for row in rows} == {"welcome/ann": True, "later": False}
+    assert [tuple(row.values()) for row in rows] == [
+        (row.key, row.due_at.isoformat().replace("+00:00", "Z"), row.in_flight, row.attempts, row.payload.decode())
+        for row in queue.peek()
+    ]
 
 
 def test_dead_letters_are_shown_put_back_and_dropped(call, database):

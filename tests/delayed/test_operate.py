@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from drainq.delayed import BytesCodec, DelayedQueue, QueueInfo, ScheduledMessage
+from drainq.delayed import BytesCodec, DelayedQueue, DeliveryType, QueueInfo, ScheduledMessage
 from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.storage.records import DeadLetter, FinishedMessage, StoredMessage
 from drainq.testing import ManualClock
@@ -355,6 +355,8 @@ def test_all_that_is_known_of_a_message_is_shown_while_it_waits_flies_is_done_or
     ]
     there = queue.read("b")
     assert (there.payload, there.attempt, there.schedule_at, there.timestamp) == (b"B", 1, at[5], at[20])
+    assert (held.delivery_type, there.delivery_type) == (DeliveryType.FIRST_DELIVERY, DeliveryType.REDELIVERY)
+    assert (there.extend(5), there.nack(), queue.try_poll_many(0).extend(5)) == (False, False, True)
     world.clock.advance(1)
     assert held.ack() and not there.ack()
     assert queue.history() == [FinishedMessage("b", at[5], 1, at[21])]
