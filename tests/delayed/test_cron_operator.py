@@ -117,6 +117,7 @@ def test_a_backfill_of_what_is_not_installed_or_of_no_range_is_refused(queue, mo
     queue.cron.install("h", "own", 60, lambda now: [])
     queue.cron.install_periodic_tick("p", 1, lambda at: 1).close()
     start = datetime(2024, 1, 1, tzinfo=UTC)
+    assert queue.cron.backfill("p", start, start + timedelta(seconds=100)) == 100
     for prefix in ("q", "own"):
         with pytest.raises(KeyError, match="it has: p"):
             queue.cron.backfill(prefix, start, start + timedelta(hours=1))
@@ -126,7 +127,15 @@ def test_a_backfill_of_what_is_not_installed_or_of_no_range_is_refused(queue, mo
         queue.cron.backfill("p", start, start + timedelta(seconds=101))
     with pytest.raises(ValueError, match="needs a zone"):
         queue.cron.backfill("p", datetime(2024, 1, 1), start)
-    assert queue.stats().ready == 0
+    assert queue.stats().ready == 100
+
+
+def test_a_closed_schedule_that_is_forgotten_is_listed_no_more_and_a_running_one_is(queue):
+    for prefix in ("closed", "runs"):
+        queue.cron.install_periodic_tick(prefix, HOUR, str)
+    queue.cron._handles["closed"].close()
+    assert [queue.cron.forget(prefix) for prefix in ("closed", "runs")] == [1, 1]
+    assert [schedule.key_prefix for schedule in queue.cron.schedules()] == ["runs"]
 
 
 # --- what is called

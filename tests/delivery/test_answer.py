@@ -7,8 +7,9 @@ import random
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryError, DeliveryStopped, Rest, SendingWorker, Sink, Unavailable, Undelivered
+from drainq.delivery import DeliveryError, DeliveryStopped, Refused, Rest, SendingWorker, Sink, Unavailable, Undelivered
 from drainq.testing import ManualClock
+from tests.delivery.helpers import Bench, Letters
 
 
 class Scripted(Sink):
@@ -74,13 +75,23 @@ def test_a_stop_in_the_middle_of_a_batch_gives_up_the_rest_alone():
     assert books(sender) == {"sent": 2, "lost": 2}
 
 
-def test_items_that_are_refused_without_a_name_are_counted_and_none_is_kept():
+def test_what_is_given_up_in_the_middle_of_a_halved_batch_is_kept_in_its_order():
+    letters = Letters()
+    first = Unavailable("away", rest=Rest(["b"], range(1, 2)))
+    script = [lambda items: Refused("odd"), lambda items: first, lambda items: Unavailable("away")]
+    bench = Bench(Scripted(*script), dead_letters=letters, retry_for=1.0)
+    bench.deliver("abcd")
+    assert bench.counts() == {"sent": 1, "dead_lettered": 3} and list(letters.kept.values()) == [["b", "c", "d"]]
+
+
+def test_items_that_are_refused_without_a_name_are_counted_and_none_is_kept(caplog):
     with DelayedQueue.open("memory:", "rest") as delayed:
         sender = SendingWorker(
             Scripted(lambda items: [(None, "odd"), (None, "odd"), (0, "bad")]), name="s", delayed=delayed
         )
         sender(list("abcdef"))
         assert books(sender) == {"sent": 3, "refused": 2, "dead_lettered": 1}
+        assert "s: 2 items were refused, it is not said which: odd\n" in caplog.text
         sender.close()
 
 
