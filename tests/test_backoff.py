@@ -78,3 +78,7 @@ def test_tries_end_by_their_number_or_their_time_and_heed_what_a_server_asks_for
 def test_the_examples_run():
     results = doctest.testmod(drainq.backoff)
     assert (results.attempted, results.failed) == (4, 0)
+
+
+def test_the_pauses_without_settings_begin_with_a_tenth_of_a_second():
+    assert Backoff() == Backoff(0.1, 10.0, 2.0, 0.1)

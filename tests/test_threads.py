@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import re
 import sys
 import threading
@@ -9,7 +11,7 @@ import threading
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, DrainqError, ThreadPolicy
-from drainq.threads import start_thread
+from drainq.threads import run_aside, start_thread
 from tests.shape.project import PACKAGE
 
 
@@ -45,3 +47,20 @@ def test_the_package_starts_no_other_threads():
     assert sum("start_thread(" in text for text in texts.values()) > 5
     starts = [name for name, text in texts.items() if re.search(r"\bthreading\.Thread\(|\bimport Thread\b", text)]
     assert starts == ["threads.py"]
+
+
+def test_a_call_aside_has_the_context_and_gives_its_result_or_its_error_back():
+    name = contextvars.ContextVar("name", default="none")
+
+    def call(fails, *, error=None):
+        if fails:
+            raise error
+        return name.get(), threading.current_thread().name
+
+    async def main():
+        name.set("of the task")
+        assert await run_aside(call, False) == ("of the task", "drainq-aside")
+        with pytest.raises(GeneratorExit):
+            await run_aside(call, True, error=GeneratorExit())
+
+    asyncio.run(main())

@@ -143,6 +143,17 @@ def test_the_python_of_spark_is_shown(monkeypatch, given, there, said):
     assert doctor._pyspark_python() == doctor.Check("PYSPARK_PYTHON", *said)
 
 
+def test_without_pyspark_nothing_is_looked_for_and_an_empty_java_home_is_none(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    for look in (doctor._java, doctor._pyspark_python):
+        check = look()
+        assert (check.state, check.remedy) == ("missing", None) and "because PySpark is not installed" in check.found
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name == "pyspark" or None)
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert doctor._java().found == "none on the PATH, and JAVA_HOME is not set"
+
+
 def test_a_java_home_without_java_is_a_warning(monkeypatch, tmp_path):
     pytest.importorskip("pyspark")
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name == "pyspark" or None)

@@ -16,7 +16,7 @@ from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, Mu
 from drainq.cli import main
 from drainq.commands import top
 from drainq.commands.frame import _batch as frame_of_batch
-from drainq.commands.frame import amount, frame
+from drainq.commands.frame import amount, frame, hung, width
 from drainq.commands.scrape import Scrape, endpoint_url, parse, scrape
 from drainq.commands.snapshot import rate, snapshot
 from drainq.delayed import DelayedQueue
@@ -110,6 +110,23 @@ def test_a_frame_of_many_partitions_shows_the_fullest_and_no_bar_and_no_share_be
     assert bars == "  partitions 20 " + "█" * 11 + "▇▆▅▅▄"
     assert threads == "  threads busy 100% 25%" + 14 * " 0%"
     assert [amount(number) for number in (9_999, 10_000, 1e6, 1e9)] == ["9999", "10.0k", "1.00M", "1.00G"]
+
+
+def test_a_frame_of_a_process_without_queues_says_so_and_its_further_lines_are_indented(monkeypatch):
+    kinds = ("batch_queues", "multi_queues", "delayed_queues", "workers", "sources")
+    process = {"url": "http://h:1/metrics", "error": None, "version": "1.2", **{kind: [] for kind in kinds}}
+    said = ["no queue, worker or source is published", "  here; see drainq.monitoring.watch"]
+    assert frame([process], 40) == ["http://h:1/metrics, drainq 1.2", *said]
+    away = {"url": "http://h:2/metrics", "error": "away"}
+    assert frame([away, away], 40) == ["http://h:2/metrics: away", "", "http://h:2/metrics: away"]
+    assert (amount(float("nan")), hung("ok", "", 40), hung("ok", "x y", 5)) == ("-", "ok", "ok x\n   y")
+    monkeypatch.setattr("drainq.commands.frame.sys.stdout", SimpleNamespace(isatty=lambda: False))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    widths = [width()]
+    for columns in ("7", "70"):
+        monkeypatch.setenv("COLUMNS", columns)
+        widths.append(width())
+    assert widths == [100, 20, 70]
 
 
 def test_a_frame_waits_an_interval_if_one_of_the_endpoints_answers(server, closed_port, capsys):
