@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import namedtuple
 from contextlib import ExitStack
+from types import SimpleNamespace
 from urllib.parse import unquote
 
+import psycopg
 import pytest
 
 from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryError
 from drainq.delivery.sink_contract import Failure
-from drainq.sql import Database, Dialect
+from drainq.sql import Database, Dialect, postgres_connection
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeclaredMetrics, Metric, MetricsPersister, Value
 from tests.delivery.helpers import agree, counts
@@ -157,6 +159,28 @@ def test_a_database_without_numbers_of_transactions_gets_no_limits(proxy, monkey
         out([Hit(1, 1)] * 5)
     assert counts(out) == (8, 0, 0, 4, 0) and out.stats().unknown == 4
     assert total(proxy.far_url, writer) == 12
+
+
+def test_a_wait_ends_after_a_silence_and_not_while_the_server_gives_signs(monkeypatch):
+    clock, ended = ManualClock(0.0), []
+    monkeypatch.setattr(postgres_connection, "time", SimpleNamespace(monotonic=clock.now))
+    connection = SimpleNamespace(
+        _is_cut=False, patience=3.0, pgconn=SimpleNamespace(finish=lambda: ended.append(clock.now()))
+    )
+    waits = postgres_connection.CuttableConnection._unless_cut(connection, iter_forever())
+    next(waits)
+    for seconds, is_ready in ((2.9, 0), (0.0, 1), (2.9, 1), (2.9, 0)):
+        clock.advance(seconds)
+        waits.send(is_ready)
+    clock.advance(0.2)
+    with pytest.raises(psycopg.OperationalError, match="did not answer in time"):
+        waits.send(0)
+    assert ended == [clock.now()]
+
+
+def iter_forever():
+    while True:
+        yield
 
 
 def locked(proxy, stack):

@@ -144,7 +144,7 @@ class Dialect(ABC):
         connection.execute(f"EXPLAIN {statement}", ())
 
     def begin_marked(self, connection: Any) -> str | None:
-        """Begin a transaction that writes, whose statements end by the time of :meth:`limit_waits`.
+        """Begin a transaction that writes, whose statements take no longer than :meth:`limit_waits` says.
 
         Returns:
             Its mark, by which :meth:`was_committed` knows it if COMMIT is not answered. None: COMMIT always is.
@@ -169,7 +169,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def limit_waits(self, connection: Any, seconds: float | None) -> None:
-        """Let waits for the database, and for locks, end after some seconds from now. None: there is no limit."""
+        """Let a wait for the database, or for a lock, end after some seconds. None: there is no limit."""
 
     def lock_table(self, connection: Any, table: str) -> None:  # noqa: B027 - most databases need nothing
         """Keep other writers off the table until the transaction ends, if the database needs a statement for that."""

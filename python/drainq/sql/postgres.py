@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import quote as percent_encoded
@@ -138,7 +137,7 @@ class PostgresDialect(Dialect):
             super().plan(connection, statement)
 
     def limit_waits(self, connection: Any, seconds: float | None) -> None:
-        connection.until = math.inf if seconds is None else time.monotonic() + seconds + GRACE
+        connection.patience = math.inf if seconds is None else seconds + GRACE
 
     def begin_marked(self, connection: Any) -> str | None:
         """Begin a transaction that the server ends in time, too. Shorter limits of the session stay.
@@ -150,7 +149,7 @@ class PostgresDialect(Dialect):
         if not connection.limits:
             connection.execute(self.begin)
             return ""
-        wanted = (max(0.01, connection.until - GRACE - time.monotonic()), IDLE)
+        wanted = (max(0.01, connection.patience - GRACE), IDLE)
         limits = [min(each) for each in zip(wanted, connection.limits)]
         settings = "".join(
             f"SET LOCAL {name} = {math.ceil(limit * 1000)}; "

@@ -31,14 +31,14 @@ class PostgresConnection(psycopg.Connection[Any]):
 
 
 class CuttableConnection(PostgresConnection):
-    """A connection whose waits have an end, whatever the server does: a time, or when another thread says so.
+    """A connection whose waits have an end, whatever the server does: after a silence, or when another thread says so.
 
     Attributes:
-        until: the monotonic time at which waits end.
+        patience: seconds without a sign of the server after which a wait ends.
         limits: for :meth:`drainq.sql.postgres.PostgresDialect.begin_marked`.
     """
 
-    until = math.inf
+    patience = math.inf
     limits: tuple[float, float] | None = None
     _is_cut = False
 
@@ -52,10 +52,12 @@ class CuttableConnection(PostgresConnection):
 
     def _unless_cut(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         try:
-            wanted = next(gen)
+            wanted, heard_at = next(gen), time.monotonic()
             while True:
                 ready = yield wanted
-                is_late = not ready and time.monotonic() >= self.until
+                if ready:
+                    heard_at = time.monotonic()
+                is_late = time.monotonic() - heard_at >= self.patience
                 if self._is_cut or is_late:
                     self.pgconn.finish()  # a late answer would have no reader
                     why = "the server did not answer in time" if is_late else "the wait for the server was ended"
