@@ -79,6 +79,7 @@ def test_the_help_documents_every_table(capsys):
         ("referrer_day", "referrer TEXT, day TEXT, requests INTEGER"),
         ("top_endpoints", "rank INTEGER, endpoint TEXT, requests INTEGER, bytes INTEGER"),
         ("bad_lines", "source TEXT, line_number INTEGER, line TEXT, reason TEXT"),
+        ("bad_reasons", "source TEXT, reason TEXT, lines INTEGER"),
         ("sources", "sha256 TEXT, source TEXT, lines INTEGER, parsed INTEGER, bad INTEGER, loaded_at TEXT"),
         ("followed", "directory TEXT, inode TEXT, name TEXT, bytes INTEGER, changed INTEGER, lines INTEGER, "
          "parsed INTEGER, bad INTEGER, head TEXT, sha256 TEXT"),

@@ -74,7 +74,7 @@ def parse(line: bytes) -> Record | str:
     client, stamp, request, status, size, referrer, agent, seconds = found.groups()
     second = second_of(stamp)
     if second is None:
-        return "no such time: " + stamp.decode("ascii", "backslashreplace")[:40]
+        return "no such time"
     return Record(
         client, second, endpoint_of(request), int(status), 0 if size == b"-" else int(size), referrer, agent,
         None if seconds in (None, b"-") else float(seconds),

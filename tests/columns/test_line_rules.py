@@ -87,8 +87,8 @@ def test_a_client_is_a_host_or_an_address_without_a_port():
         (HEAD + b' "-" "Mozilla', "cut off in the user agent"),
         (HEAD + b' "-" "Mozilla" later', "unexpected text after the last field"),
         (HEAD + b" 1e5", "unexpected text after the last field"),
-        (HEAD.replace(b"17/May", b"31/Feb"), "no such time: 31/Feb/2015:10:05:03 +0000"),
-        (HEAD.replace(b"10:05:03", b"24:05:03"), "no such time: 17/May/2015:24:05:03 +0000"),
+        (HEAD.replace(b"17/May", b"31/Feb"), "no such time"),
+        (HEAD.replace(b"10:05:03", b"24:05:03"), "no such time"),
     ],
 )
 def test_a_bad_line_has_a_reason(line, reason):

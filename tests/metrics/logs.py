@@ -71,6 +71,7 @@ TABLES = (
     "referrer_day",
     "top_endpoints",
     "bad_lines",
+    "bad_reasons",
 )
 
 

@@ -149,6 +149,17 @@ def test_the_line_numbers_of_bad_lines_go_on(following, server):
     ]  # fmt: skip
 
 
+def test_of_a_followed_file_the_first_bad_lines_are_kept(following, server, monkeypatch):
+    def noise(lines: int) -> None:
+        server._file.write("noise\n" * lines)
+        server._file.flush()
+
+    for steps in ((990, 2), (3, 20), (5, 7)):
+        following(server.log, *(lambda lines=lines: noise(lines) for lines in steps))
+    assert following.ask("SELECT COUNT(*), MAX(line_number) FROM bad_lines") == [(1_000, 1_000)]
+    assert following.ask("SELECT lines FROM bad_reasons") == [(1_027,)]
+
+
 def test_rotations_while_nobody_followed_are_caught_up_with(following, server, tmp_path):
     server.write(20)
     following(server.log)

@@ -148,7 +148,8 @@ def test_gzip_gives_the_same_and_is_known_again_by_its_content(loaded, job, real
     job(packed)
     here = f"sqlite:///{tmp_path}/out/metrics.db"
     found, expected = contents(here, sources=False), contents(url, sources=False)
-    assert found.pop("bad_lines")[0][1:] == expected.pop("bad_lines")[0][1:]  # only the source's name differs
+    for table in ("bad_lines", "bad_reasons"):
+        assert found.pop(table)[0][1:] == expected.pop(table)[0][1:]  # only the source's name differs
     assert found == expected
     again = job(real_log)
     assert again.sources[0].loaded_before and again.lines == 0
@@ -296,6 +297,23 @@ def test_every_kind_of_bad_line_is_kept_with_its_number(job, tmp_path):
     assert sorted((number, line) for _, number, line, _ in found) == [
         (2, ""), (4, "\\xff\\x00nonsense"), (5, good[:-20].decode()), (7, "last"),
     ]  # fmt: skip
+
+
+def test_of_many_bad_lines_the_first_are_kept_and_all_are_counted_by_reason(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 9_000)
+    monkeypatch.setattr(blocks, "PIECE", 500)
+    good, late = lines(1)[0], lines(1)[0].replace("01/Jan", "31/Feb")
+    rows = [("rubbish", good, late, "")[number % 4] for number in range(6_000)]
+    other = write(tmp_path / "other.log", ["rubbish"] * 1_100)
+    outcome = job(write(tmp_path / "a.log", rows), other)
+    begin = "no 'client ident user [' at the start"
+    assert (outcome.parsed, outcome.bad, outcome.sources[0].first_bad) == (1_500, 5_600, (1, begin))
+    found = contents(f"sqlite:///{tmp_path}/out/metrics.db")
+    kept = [number for number, row in enumerate(rows, 1) if row != good][:1_000]
+    assert sorted(row[1] for row in found["bad_lines"] if row[0] != other) == kept
+    assert sorted(row[1] for row in found["bad_lines"] if row[0] == other) == [*range(1, 1_001)]
+    counts = [(begin, 1_500), ("empty line", 1_500), ("no such time", 1_500)]
+    assert found["bad_reasons"] == [*((str(tmp_path / "a.log"), *each) for each in counts), (other, begin, 1_100)]
 
 
 def test_the_same_hostile_bytes_are_the_same_in_postgresql(job, tmp_path, postgres_database):

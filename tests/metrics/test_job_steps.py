@@ -34,7 +34,7 @@ def test_a_log_that_was_loaded_before_is_judged_by_its_stored_counts(database):
     assert complaints(database, [log], 1.0) == [], "an empty log is entered nowhere"
     entered(database, "one", "a.log", 100, 2)
     for number in (9, 7, 8):
-        database.execute("INSERT INTO bad_lines VALUES ('a.log', ?, 'x', 'odd: x')", [number])
+        database.execute("INSERT INTO bad_lines VALUES ('a.log', ?, 'x', 'odd')", [number])
     assert complaints(database, [log], 1.0) == [f"{said}; the first is line 7: odd"]
     assert complaints(database, [log], 2.0) == [], "not more than that"
     read = LogCounts("a.log", "", lines=100, parsed=98, bad=2, first_bad=(3, "even"))
@@ -144,13 +144,13 @@ def test_the_outcome_of_a_run_names_its_stages_and_each_log_also_if_the_digests_
     first, log = (21, "no 'client ident user [' at the start"), find(0, new)
     assert found.sources == [
         LogCounts(old, digest(find(0, old)), loaded_before=True),
-        LogCounts(new, digest(log), lines=22, parsed=20, bad=2, first_bad=first),
+        LogCounts(new, digest(log), lines=22, parsed=20, bad=2, first_bad=first, reasons={first[1]: 2}),
     ]
     said = "2 of 22 lines of {!r} are bad, more than 4 %; the first is line 21: " + first[1]
     assert found.complaints == [said.format(old), said.format(new)] and closed == [None] * 2
     read = [("read and aggregate (L1)", 44, "lines"), ("digest, the rest", 2, "logs")] if late else []
     assert [(stage.name, stage.items, stage.unit) for stage in found.stages] == [
-        ("digest", 2, "logs"), *read, ("read and aggregate (L1)", 22, "lines"), ("load (L2)", 32, "rows"),
+        ("digest", 2, "logs"), *read, ("read and aggregate (L1)", 22, "lines"), ("load (L2)", 33, "rows"),
         ("report", 1, "page"),
     ]  # fmt: skip
     none = ("rejected_full", "rejected_closed", "rejected_would_deadlock", "failed", "unrouted", "dead_lettered")
@@ -165,7 +165,7 @@ def test_the_outcome_of_a_run_names_its_stages_and_each_log_also_if_the_digests_
         "top_endpoints": 2,
         "bad_lines": 2,
     }
-    written |= dict.fromkeys(("user_agent_day", "referrer_day", "sources"), 1)
+    written |= dict.fromkeys(("user_agent_day", "referrer_day", "sources", "bad_reasons"), 1)
     assert found.written == written and found.parsed_in_tables == 20
     assert found.top == [("/e2", 14, 8149), ("/e0", 12, 3822)]
     with Database(f"sqlite:///{tmp_path}/out/metrics.db") as database:

@@ -53,9 +53,4 @@ def _stored_first(database: Database, path: str) -> tuple[int, str] | None:
         return None
     statement = f"SELECT line_number, reason FROM {quote(BAD_LINES.name)} WHERE source = {mark} ORDER BY line_number"
     rows = database.execute(f"{statement} LIMIT 1", [path])
-    return (rows[0][0], reason_alone(rows[0][1])) if rows else None
-
-
-def reason_alone(reason: str) -> str:
-    """Return a reason without the piece of the line that it may contain."""
-    return reason.partition(":")[0]
+    return (rows[0][0], rows[0][1]) if rows else None

@@ -13,7 +13,7 @@ Source: ``MetricsAggregateWorker`` in SkyWalking, which also merges by key in on
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from drainq.metrics.storable_text import as_names, bad_line
 from drainq.spark.task_attempt import TaskInfo
 
 MOST_GROUPS = 200_000  # of one type in one task; more are written to the file
+MOST_BAD = 1000  # bad lines of one log that are kept; the others are only counted
 BAD_LINES = pa.schema(
     {"source": pa.int64(), "block": pa.int64(), "number": pa.int64(), "line": pa.string(), "reason": pa.string()}
 )
@@ -39,6 +40,14 @@ class Spooled:
     kind: str
     path: str
     rows: int
+
+
+@dataclass(frozen=True)
+class BadCounts:
+    """The number of a log's bad lines in a task, by reason."""
+
+    source: int
+    reasons: Counter[str]
 
 
 @dataclass(frozen=True)
@@ -122,24 +131,28 @@ def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class KeepBadLines:
-    """Writes bad lines to a file, unchanged."""
+    """Writes the first bad lines of each log to a file, unchanged, and counts all by reason."""
 
     def __init__(self, file: SpoolFile) -> None:
         self._file = file
+        self._reasons: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
     def consume(self, batch: list[BadLines]) -> None:
-        """Write bad lines. The queue calls this."""
-        rows = [
-            (bad.source, bad.block, bad.before + place + 1, bad_line(line), reason)
-            for bad in batch
-            for place, line, reason in bad.lines
-        ]
-        columns = [as_array(column) for column in zip(*rows)]
-        self._file.write(pa.RecordBatch.from_arrays(columns, schema=BAD_LINES))
+        """Write and count bad lines. The queue calls this."""
+        rows = []
+        for bad in batch:
+            reasons = self._reasons[bad.source]
+            kept = bad.lines[: max(0, MOST_BAD - reasons.total())]
+            rows += [(bad.source, bad.block, bad.before + place + 1, bad_line(line), why) for place, line, why in kept]
+            reasons.update(why for *_, why in bad.lines)
+        if rows:
+            columns = [as_array(column) for column in zip(*rows)]
+            self._file.write(pa.RecordBatch.from_arrays(columns, schema=BAD_LINES))
 
-    def result(self) -> Iterator[Spooled]:
-        """Yield the file with all bad lines."""
+    def result(self) -> Iterator[Spooled | BadCounts]:
+        """Yield the file with the first bad lines, and the counts."""
         yield from self._file.closed()
+        yield from (BadCounts(*counts) for counts in self._reasons.items())
 
 
 class CountLines:

@@ -26,15 +26,15 @@ from drainq._native import BatchQueue
 from drainq.batch_config import BatchQueueConfig
 from drainq.columns import percentiles
 from drainq.metrics.arrays import as_array, of_integers
-from drainq.metrics.bad_share import reason_alone
 from drainq.metrics.errors import UserError
-from drainq.metrics.handlers import Spooled
+from drainq.metrics.handlers import MOST_BAD, Spooled
 from drainq.metrics.log_files import loaded_before
 from drainq.metrics.metric_types import METRICS, JobMetric, ServiceMinute
 from drainq.metrics.outcome import LogCounts
 from drainq.metrics.partials import batches, slices
 from drainq.metrics.tables import (
     BAD_LINES,
+    BAD_REASONS,
     METRIC_TABLES,
     PERCENTILE_COLUMNS,
     PERCENTS,
@@ -57,8 +57,8 @@ class Load:
     Args:
         files: the tasks' files by table.
         lines_before: the number of lines before a block, which is named as (source, begin).
-        sources: the logs that were read, by number. The load counts their bad lines. A log without a digest is a part
-            of a followed file, and is not entered as loaded.
+        sources: the logs that were read, by number. The load finds their first bad lines. A log without a digest is a
+            part of a followed file, and is not entered as loaded.
         also: called inside the transaction, after the rows. An exception rolls everything back.
         written: the rows written, by table; set by the load.
         requests: the requests of the merged ``service_minute`` groups; set by the load.
@@ -95,6 +95,8 @@ def write(database: Database, load: Load, *, top: int | None) -> BatchQueueStats
         stats = _write_rows(database, load)
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         rows = [(s.sha256, s.path, s.lines, s.parsed, s.bad, now) for s in whole]
+        reasons = [(s.path, reason, count) for s in load.sources for reason, count in s.reasons.items()]
+        load.written[BAD_REASONS.name] = BAD_REASONS.upsert(first=False).write(database, reasons)
         load.written[SOURCES.name] = Upsert(SOURCES.name, SOURCES.names).write(database, rows)
         if load.also is not None:
             load.also()
@@ -166,8 +168,8 @@ def _write_rows(database: Database, load: Load) -> BatchQueueStats:
                 queue.flush()
                 if not failures:
                     database.execute(table.add_key(database.dialect))
-        for batch in batches(load.files.get(BAD_LINES.name, ())):
-            put(BAD_LINES, _bad_lines(load, batch))
+        for rows in _bad_lines(load):
+            put(BAD_LINES, rows)
     if failures:
         raise failures[0]
     return queue.stats()
@@ -213,16 +215,19 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
     return groups.set_column(groups.column_names.index("latency"), "latency", latency)
 
 
-def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
-    """Count bad lines, and return them with the path of their log and their number in it."""
-    rows = []
-    for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
-        log, number = load.sources[source], load.lines_before[source, block] + number
-        log.bad += 1
-        if log.first_bad is None:  # bad lines arrive in the order of the log
-            log.first_bad = number, reason_alone(reason)
-        rows.append((log.path, number, line, reason))
-    return pa.table(dict(zip(BAD_LINES.names, map(as_array, zip(*rows)))))
+def _bad_lines(load: Load) -> Iterator[pa.Table]:
+    """Yield the first bad lines of each log, with its path and their number in it."""
+    room = [MOST_BAD - log.bad_before for log in load.sources]
+    for batch in batches(load.files.get(BAD_LINES.name, ())):
+        rows = []
+        for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
+            log, number = load.sources[source], load.lines_before[source, block] + number
+            if log.first_bad is None:  # bad lines arrive in the order of the log
+                log.first_bad = number, reason
+            if room[source] > 0:
+                rows.append((log.path, number, line, reason))
+                room[source] -= 1
+        yield pa.table(dict(zip(BAD_LINES.names, map(as_array, zip(*rows)))))
 
 
 def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:

@@ -12,8 +12,8 @@ MAX_BAD = 1.0  # percent of a log's lines
 class LogCounts:
     """The counts of one log. A log that was ``loaded_before`` was not read.
 
-    ``lines``, ``parsed`` and ``bad`` count this load alone; ``before`` is the number of lines counted earlier, by
-    following. ``first_bad``: the number of its first bad line, and the reason.
+    ``lines``, ``parsed``, ``bad`` and ``reasons`` (of the bad lines) count this load alone; ``before`` and
+    ``bad_before`` count earlier lines, by following. ``first_bad``: the number of its first bad line, and the reason.
     """
 
     path: str
@@ -23,7 +23,9 @@ class LogCounts:
     bad: int = 0
     loaded_before: bool = False
     before: int = 0
+    bad_before: int = 0
     first_bad: tuple[int, str] | None = None
+    reasons: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _reason(error: BaseException) -> str:
 
 def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:
     """Count the lines of each source, and sort the tasks' files by table."""
-    from drainq.metrics.handlers import QueueCounts, Spooled
+    from drainq.metrics.handlers import BadCounts, QueueCounts, Spooled
     from drainq.metrics.load import Load
 
     files: dict[str, list[Spooled]] = defaultdict(list)
@@ -113,6 +113,9 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
     for result in results:
         if isinstance(result, Spooled):
             files[result.kind].append(result)
+        elif isinstance(result, BadCounts):
+            source = counts[result.source]
+            source.reasons = dict(Counter(source.reasons) + result.reasons)
         elif isinstance(result, QueueCounts):
             queue.update(result.counts)
     for read in sorted((r for r in results if isinstance(r, LinesRead)), key=lambda read: (read.source, read.block)):
@@ -120,6 +123,8 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
         before[read.source, read.block] = source.before + source.lines  # lines before this block
         source.lines += read.lines
         source.parsed += read.parsed
+    for source in counts:
+        source.bad = sum(source.reasons.values())
     outcome.queue = dict(queue)
     return Load(files, before, counts)
 

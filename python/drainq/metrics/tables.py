@@ -82,8 +82,15 @@ TOP_ENDPOINTS = JobTable(
 )
 BAD_LINES = JobTable(
     "bad_lines",
-    "A line that is no log record, and why; line 1 is the first.",
+    "One of the first 1,000 lines of a log that are no record, and why; line 1 is the first.",
     (("source", "text"), ("line_number", "int"), ("line", "text"), ("reason", "text")),
+)
+BAD_REASONS = JobTable(
+    "bad_reasons",
+    "How many lines of a log are no record, by reason.",
+    (("source", "text"), ("reason", "text"), ("lines", "int")),
+    ("source", "reason"),
+    ("lines",),
 )
 SOURCES = JobTable(
     "sources",
@@ -115,7 +122,7 @@ FOLLOWED = JobTable(
     ),
     ("directory", "inode"),
 )
-TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES, FOLLOWED)
+TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, BAD_REASONS, SOURCES, FOLLOWED)
 
 
 def create_tables(database: Database) -> None:

@@ -11,7 +11,6 @@
 
 use super::endpoint::endpoint_of;
 use super::stamp;
-use std::borrow::Cow;
 
 /// Returns the lines of a piece of a log, without their `\n`, which the last line may lack.
 pub fn lines_of(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -45,7 +44,7 @@ pub struct Record<'a> {
 
 /// Why a line is no record.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reason<'a> {
+pub enum Reason {
     /// The line has no byte.
     Empty,
     /// The line has only blanks.
@@ -55,7 +54,7 @@ pub enum Reason<'a> {
     /// The brackets around the time are missing, or the request after them.
     NoTime,
     /// The time is none.
-    BadTime(&'a [u8]),
+    BadTime,
     /// The request does not end.
     Request,
     /// There is no status.
@@ -72,15 +71,15 @@ pub enum Reason<'a> {
     Rest,
 }
 
-impl Reason<'_> {
+impl Reason {
     /// Returns the reason in words.
-    pub fn text(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
+    pub fn text(self) -> &'static str {
+        match self {
             Self::Empty => "empty line",
             Self::Blank => "blank line",
             Self::Beginning => "no 'client ident user [' at the start",
             Self::NoTime => "no time in brackets before the request",
-            Self::BadTime(stamp) => return Cow::Owned(format!("no such time: {}", shown(stamp))),
+            Self::BadTime => "no such time",
             Self::Request => "cut off in the request",
             Self::Status => "no status of three digits after the request",
             Self::Size => "no number of bytes after the status",
@@ -88,21 +87,8 @@ impl Reason<'_> {
             Self::NoAgent => "no user agent after the referrer",
             Self::Agent => "cut off in the user agent",
             Self::Rest => "unexpected text after the last field",
-        })
-    }
-}
-
-/// Returns the first 40 characters of a stamp, with bytes that are not ASCII as escapes.
-fn shown(stamp: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in stamp.iter().take(40) {
-        match byte {
-            0..=127 => text.push(char::from(*byte)),
-            _ => text.push_str(&format!("\\x{byte:02x}")),
         }
     }
-    text.truncate(40);
-    text
 }
 
 /// The stamp that was read last: most lines have the stamp of the line before.
@@ -130,7 +116,7 @@ impl LastStamp {
 
 /// Reads a line, without its line end.
 #[inline]
-pub fn parse<'a>(line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Reason<'a>> {
+pub fn parse<'a>(line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Reason> {
     let mut rest = Rest(line);
     let Some(client) = rest.client() else { return Err(beginning(line)) };
     let stamp = rest.through_stamp().ok_or(Reason::NoTime)?;
@@ -148,12 +134,12 @@ pub fn parse<'a>(line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Rea
         names = Some((referrer, rest.quoted().ok_or(Reason::Agent)?));
     }
     let milliseconds = rest.time_at_the_end().ok_or(Reason::Rest)?;
-    let second = last.second_of(stamp).ok_or(Reason::BadTime(stamp))?;
+    let second = last.second_of(stamp).ok_or(Reason::BadTime)?;
     Ok(Record { client, second, endpoint: endpoint_of(request), status, size, names, milliseconds })
 }
 
 #[cold]
-fn beginning(line: &[u8]) -> Reason<'static> {
+fn beginning(line: &[u8]) -> Reason {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0b' | b'\x0c');
     match line {
         [] => Reason::Empty,

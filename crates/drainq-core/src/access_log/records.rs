@@ -89,7 +89,7 @@ impl Records {
 
     /// Reads one more line. A last carriage return is part of its end.
     #[inline]
-    pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<(), Reason<'a>> {
+    pub fn read(&mut self, line: &[u8]) -> Result<(), Reason> {
         let record = parse(line.strip_suffix(b"\r").unwrap_or(line), &mut self.last)?;
         self.push(&record);
         Ok(())

@@ -52,7 +52,7 @@ fn a_stamp_is_read_again_where_it_differs() {
         assert_eq!(parse(other.as_bytes(), &mut last).expect("a record").second, 1_431_857_104);
     }
     let bad = other.replace("May", "Mai");
-    assert_eq!(parse(bad.as_bytes(), &mut last), Err(Reason::BadTime(b"17/Mai/2015:10:05:04 +0000")));
+    assert_eq!(parse(bad.as_bytes(), &mut last), Err(Reason::BadTime));
 }
 
 #[test]

@@ -12,12 +12,12 @@ use pyo3::types::PyBytes;
 const USUAL_LINE: usize = 200;
 
 /// A line that is no record: its place, the line, the reason.
-type BadLine = (usize, Vec<u8>, String);
+type BadLine = (usize, Vec<u8>, &'static str);
 /// The buffers of a column in Arrow's order: validity (None: all valid), the ends of texts (None: numbers), the values.
 type Buffers<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
 
 /// The number of records, the buffers of each column, and the bad lines.
-type Columns<'py> = (usize, Vec<Buffers<'py>>, Vec<(usize, Bound<'py, PyBytes>, String)>);
+type Columns<'py> = (usize, Vec<Buffers<'py>>, Vec<(usize, Bound<'py, PyBytes>, &'static str)>);
 
 /// Reads lines of an access log into columns, without the GIL.
 #[pyfunction]
@@ -40,7 +40,7 @@ fn read(piece: &[u8]) -> (Records, Vec<BadLine>) {
     for (place, line) in lines_of(piece).enumerate() {
         if let Err(reason) = records.read(line) {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            bad.push((place, line.to_vec(), reason.text().into_owned()));
+            bad.push((place, line.to_vec(), reason.text()));
         }
     }
     (records, bad)

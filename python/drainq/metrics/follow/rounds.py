@@ -108,7 +108,7 @@ class Rounds:
         Raises:
             UserError, DatabaseError, JobFailed, Interrupted: nothing of this round was written.
         """
-        counts = [LogCounts(each.path, "", before=each.counted.lines) for each in grown]
+        counts = [LogCounts(each.path, "", before=each.counted.lines, bad_before=each.counted.bad) for each in grown]
         work = [task for place, each in enumerate(grown) for task in each.tasks(place)]
         self._load(runs, work, (), counts, lambda: [each.after(of) for each, of in zip(grown, counts)], appended=True)
 
@@ -186,6 +186,8 @@ class Rounds:
         total.lines += outcome.lines
         total.parsed += outcome.parsed
         total.bad += outcome.bad
+        for log in outcome.sources:
+            total.reasons = dict(Counter(total.reasons) + Counter(log.reasons))
         total.first_bad = total.first_bad or next((log.first_bad for log in outcome.sources if log.first_bad), None)
         whole.parsed_in_tables += outcome.parsed_in_tables
         for mine, theirs in (
