@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 
 import pytest
 from hypothesis import given
@@ -19,9 +21,14 @@ def log(tmp_path_factory):
     return tmp_path_factory.mktemp("blocks") / "log"
 
 
-@given(content=contents, block=st.integers(1, 12), piece=st.integers(1, 12), packed=st.booleans())
-def test_blocks_and_pieces_together_are_the_log(log, content, block, piece, packed):
-    log.write_bytes(gzip.compress(content) if packed else content)
+@given(
+    content=contents,
+    block=st.integers(1, 12),
+    piece=st.integers(1, 12),
+    pack=st.sampled_from([bytes, gzip.compress, bz2.compress, lzma.compress]),
+)
+def test_blocks_and_pieces_together_are_the_log(log, content, block, piece, pack):
+    log.write_bytes(pack(content))
     parts = []
     for task in tasks([find(0, str(log))], size=block):
         for each in task:

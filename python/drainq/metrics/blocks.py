@@ -8,16 +8,16 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol
 
 from drainq.metrics.log_files import Source
+from drainq.metrics.open_log import opened
 
 BLOCK = 32 << 20  # least bytes for a task; smaller logs share one
 PIECE = 2 << 20  # bytes that are parsed at once
-GZIP_RATIO = 10  # bytes of log in a byte of gzip, about
+RATIO = 10  # bytes of log in a byte of a compressed one, about
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,6 @@ class Part(Protocol):
 Task = tuple[Part, ...]
 
 
-class _File(Protocol):
-    """An open log, plain or compressed."""
-
-    def read(self, size: int, /) -> bytes: ...
-    def readline(self, size: int = -1, /) -> bytes: ...
-
-
 def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
     """Cut logs into blocks, and combine blocks until a task has ``size`` bytes, or ``BLOCK``."""
     size = size or BLOCK
@@ -70,7 +63,7 @@ def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
         for begin in range(0, source.size, step or 1):
             end = None if source.compressed else min(begin + step, source.size)
             waiting.append(Block(source.number, source.absolute, begin, end))
-            held += source.size * GZIP_RATIO if end is None else end - begin
+            held += source.size * RATIO if end is None else end - begin
             if held >= size:
                 found.append(tuple(waiting))
                 waiting, held = [], 0
@@ -80,19 +73,15 @@ def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
 def pieces(block: Block, *, size: int | None = None) -> Iterator[bytes]:
     """Yield the lines of a block, in pieces of whole lines. The last line of a log may lack its line end."""
     size = size or PIECE
-    with open(block.path, "rb") as raw:
-        if block.end is None:
-            with gzip.GzipFile(fileobj=raw) as file:
-                yield from _whole_lines(file, None, size)
-            return
+    with opened(block.path) as file:
         position = block.begin
         if position:
-            raw.seek(position - 1)
-            position += _skipped_line(raw, size) - 1
-        yield from _whole_lines(raw, block.end - position, size)
+            file.seek(position - 1)
+            position += _skipped_line(file, size) - 1
+        yield from _whole_lines(file, None if block.end is None else block.end - position, size)
 
 
-def _whole_lines(file: _File, length: int | None, size: int) -> Iterator[bytes]:
+def _whole_lines(file: IO[bytes], length: int | None, size: int) -> Iterator[bytes]:
     """Yield the lines that begin within ``length`` bytes."""
     rest = b""
     while length is None or length > 0:
@@ -111,7 +100,7 @@ def _whole_lines(file: _File, length: int | None, size: int) -> Iterator[bytes]:
         yield rest + file.readline()
 
 
-def _skipped_line(file: _File, size: int) -> int:
+def _skipped_line(file: IO[bytes], size: int) -> int:
     """Read to the end of a line. Return the number of bytes read."""
     skipped = 0
     while line := file.readline(size):

@@ -24,7 +24,8 @@ def add_commands(subparsers: Any) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="Common or Combined Log Format, plain or gzip; the last field may be the request time in seconds; "
+        help="Common or Combined Log Format, also compressed by gzip, bzip2, xz or zstd; the last field may be the "
+        "request time in seconds; "
         "a pattern such as 'logs/**/*.gz', or - for the standard input",
     )
     parser.add_argument(

@@ -56,7 +56,7 @@ def run(
     """Read access logs, and load their service metrics into a database.
 
     Args:
-        logs: paths of logs, plain or gzip.
+        logs: paths of logs, plain or compressed.
         database: where the tables go; None: ``metrics.db`` in ``out``.
         out: a directory for the report and Spark's log; made if it is not there.
         engine: ``"spark"``, or ``"local"`` for threads of this process.

@@ -7,23 +7,21 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import stat
-import zlib
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import overload
 
 from drainq.metrics.errors import FileChanged, UserError
+from drainq.metrics.open_log import HEAD, check_text, is_compressed, opened
 from drainq.metrics.tables import SOURCES
 from drainq.sql import Database
 from drainq.sql.url import shown
 
 _CHUNK = 1 << 20
-GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Source:
     Args:
         number: its place among the logs of this run.
         path: as the user wrote it.
-        compressed: whether it begins like a gzip file.
+        compressed: whether it begins like a compressed file.
         size: bytes in the file.
         changed: when it was last written to, in nanoseconds.
     """
@@ -62,7 +60,7 @@ def find(number: int, path: str) -> Source:
     """Read the size, the time and the kind of one log.
 
     Raises:
-        UserError: it is missing, not a file, or not readable.
+        UserError: it is missing, not a file, not readable, or no text.
     """
     try:
         status = os.stat(path)
@@ -74,7 +72,9 @@ def find(number: int, path: str) -> Source:
             )
             raise UserError(f"{path!r} is {kind}")
         with open(path, "rb") as file:
-            compressed = file.read(2) == GZIP
+            compressed = is_compressed(file.read(HEAD))
+        with opened(path) as text:
+            check_text(path, text.read(HEAD))
     except FileNotFoundError:
         raise UserError(f"there is no log {shown(path)!r}; check the name") from None
     except (OSError, ValueError) as error:
@@ -86,16 +86,12 @@ def digest(source: Source) -> str:
     """Compute the SHA-256 of the uncompressed content, in hex.
 
     Raises:
-        UserError: the gzip file is damaged or cut off.
+        UserError: the compressed file is damaged or cut off.
     """
     found = hashlib.sha256()
-    with open(source.path, "rb") as raw:
-        file = gzip.GzipFile(fileobj=raw) if source.compressed else raw
-        try:
-            while chunk := file.read(_CHUNK):
-                found.update(chunk)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise UserError(f"{source.path!r} is no complete gzip file ({error}); fetch it again") from error
+    with opened(source.path) as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
     return found.hexdigest()
 
 

@@ -27,7 +27,7 @@ def named(words: Sequence[str], standard_input: IO[bytes] | None) -> Iterator[li
 
     Args:
         words: paths, patterns (``logs/*.gz``, ``**`` for any depth), or ``-`` once.
-        standard_input: the bytes for ``-``, plain or gzip.
+        standard_input: the bytes for ``-``, plain or compressed.
     Raises:
         UserError: a pattern matches no file, or ``-`` is named twice, or there is no standard input.
 

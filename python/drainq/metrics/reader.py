@@ -10,6 +10,7 @@ from drainq.columns import parse_access_log
 from drainq.metrics.arrays import integers, of_integers
 from drainq.metrics.blocks import Task
 from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead, ReferrerDay, UserAgentDay
+from drainq.metrics.open_log import BOM
 
 FIRST_ERROR = 400  # statuses from here on are errors
 _TABLE_NAMES = {"size": "bytes", "agent": "user_agent"}
@@ -31,6 +32,8 @@ class Reader:
             before = 0
             for piece in block.pieces():
                 self._check()
+                if block.begin == before == 0:
+                    piece = piece.removeprefix(BOM)
                 columns, bad = parse_access_log(piece)
                 if len(columns):
                     yield from metrics_of(with_keys(columns))

@@ -79,6 +79,8 @@ def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spo
             raise Interrupted("interrupted; nothing was loaded") from None
         for source in sources:  # a changed log is the likeliest reason, so it is checked first
             source.check_unchanged()
+        if isinstance(error, UserError):
+            raise
         raise JobFailed(f"the job failed, and nothing was loaded: {_reason(error)}") from error
     for source in sources:
         source.check_unchanged()

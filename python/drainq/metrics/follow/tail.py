@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow.counted import GONE, Counted, Memory, head_of
-from drainq.metrics.log_files import GZIP
+from drainq.metrics.open_log import HEAD, is_compressed
 from drainq.metrics.outcome import LogCounts
 
 MOST = 64 << 20  # bytes of one file in one round, unless a line has more
@@ -186,7 +186,7 @@ class Tail:
                 continue
             file = open(entry.path, "rb")
             copied = any(row.bytes and head_of(file, row.bytes) == row.head for row in rows)
-            if copied or os.pread(file.fileno(), 2, 0) == GZIP:
+            if copied or is_compressed(os.pread(file.fileno(), HEAD, 0)):
                 file.close()
                 continue
             self._say(f"{entry.path!r} was rotated away unseen, and is counted too")
