@@ -23,6 +23,7 @@ from tests.patience import Call, eventually
 Hit = namedtuple("Hit", "id at")
 TABLES = {"rows": "id INTEGER, v INTEGER NOT NULL", "sums": "id INTEGER PRIMARY KEY, v INTEGER NOT NULL"}
 COMMIT = b"COMMIT\0"  # the statement alone
+OPEN = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'"
 SECONDS = "extract(epoch FROM current_setting('{}')::interval)"
 
 
@@ -94,6 +95,7 @@ def test_what_is_kept_after_a_commit_without_an_answer_is_written_once(open_one,
         out.flush()
         assert counts(out) == (0, 0, 100, 0, 0) and agree(out).unknown == 100
         assert total(proxy.far_url, open_one) == (100 if arrives else 0)
+        eventually(lambda: not run(proxy.far_url, OPEN), "the server noticed no end of its client")
         clock.advance(3600)
         assert out.flush() and counts(out) == (100, 0, 0, 0, 0) and out.close()
     assert total(proxy.far_url, open_one) == 100
