@@ -13,7 +13,16 @@ from drainq.export.otlp import REQUEST_BYTES
 from drainq.export.remote.client import PAUSE, TRIES
 from drainq.export.remote.wire import LARGEST
 from drainq.sql.connect import CONNECT_TIMEOUT, LOCK_TIMEOUT
-from drainq.workers import BatchWriter, DeclaredMetrics, MetricsAggregator, MetricsPersister, TopN, WorkerOptions
+from drainq.workers import (
+    BatchWriter,
+    DeclaredMetrics,
+    MetricsAggregator,
+    MetricsPersister,
+    SendingWorker,
+    Sink,
+    TopN,
+    WorkerOptions,
+)
 from drainq.workers.declared import CLEAR_EVERY
 
 
@@ -23,6 +32,25 @@ def first(item):
 
 def aggregator(**changes):
     return MetricsAggregator(**{"key": first, "merge": max, "sink": print, **changes})
+
+
+class Plain(Sink):
+    def send(self, items):
+        """Take them."""
+
+
+class Coroutine(Plain):
+    async def send(self, items):
+        """Is never begun."""
+
+
+class Short(Plain):
+    def send(self):
+        """Take none."""
+
+
+def sending(**changes):
+    return SendingWorker(**{"sink": Plain(), **changes})
 
 
 def top(**changes):
@@ -44,6 +72,14 @@ def top(**changes):
         (aggregator, {"flush_interval": float("nan")}, ValueError, "got nan"),
         (aggregator, {"queue": "metrics"}, TypeError, "queue must be a drainq.BatchQueue .*, got 'metrics'"),
         (aggregator, {"clock": 3}, TypeError, "clock must be an object with now.*, got 3"),
+        (sending, {"sink": print}, TypeError, "sink must be a drainq.workers.Sink, with send"),
+        (
+            sending,
+            {"sink": Coroutine()},
+            TypeError,
+            "send must be a plain function .*, which is an async function.*_threadsafe",
+        ),
+        (sending, {"sink": Short()}, TypeError, r"send is called with 1 positional argument \(items\)"),
         (top, {"n": "3"}, TypeError, r"n must be a whole number \(int\), got '3'"),
         (top, {"n": True}, TypeError, "got True"),
         (top, {"score": "size"}, TypeError, "score must be a callable .*, got 'size'"),

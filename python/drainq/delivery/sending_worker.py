@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from drainq._native import PartitionSelector
 from drainq.arguments import whole
+from drainq.callables import check_callable
 from drainq.delivery.delivering import Delivering
 from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import DeliveryError, Sink
@@ -59,6 +60,7 @@ class SendingWorker(Delivering[Item]):
         self._threads = whole("threads", threads, least=1)
         if not callable(getattr(sink, "send", None)):
             raise TypeError(f"sink must be a drainq.workers.Sink, with send(items), got {sink!r}")
+        check_callable("send", sink.send, "items")
         super().__init__(default_name or f"sending-worker/{type(sink).__name__}", **settings)
         self._deliver_to(sink, key_of=key_of, pack_item=pack_item, unpack_item=unpack_item)
 
