@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from drainq import BatchQueue
+from drainq.delivery import DeliveryError, Undelivered
 from drainq.delivery.item_bytes import bytes_of
 from drainq.delivery.options import SendingSettings, WorkerSettings
 from drainq.export import KafkaExporter, OtlpMetricsExporter, RemoteClient, SkyWalkingMetricsExporter
@@ -28,7 +29,7 @@ from drainq.workers import (
     WorkerOptions,
 )
 from drainq.workers import Metric as Declared
-from tests.delivery.helpers import Table, agree, counts
+from tests.delivery.helpers import Hanging, Table, agree, counts
 
 PATIENCE = 60.0
 
@@ -216,6 +217,37 @@ def test_on_error_gets_what_is_refused_or_lost_and_nothing_of_it_is_logged_twice
         sums.flush(PATIENCE)
         assert told[2:] == [([0], ZeroDivisionError)] and sums.stats().refused == 1
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("late", [None, Unavailable("too late")])
+def test_on_error_is_told_once_what_close_gives_up(late, caplog):
+    told = []
+
+    class Late(Hanging):
+        def send(self, items):
+            super().send(items)
+            if late is not None:
+                raise late
+
+    def tell(items, error):
+        told.append((items, type(error), str(error).partition(": ")[2]))
+
+    sink = Late(heeds=False)
+    worker = SendingWorker(sink, on_error=tell)
+    assert worker.produce(0) and sink.entered.wait(PATIENCE)
+    worker.produce_many(range(5))
+    assert worker.close(0.01) is False and worker.stats().lost == 6
+    sink.go.set()
+    assert sink.closed.wait(PATIENCE) and worker.stats().lost == (5 if late is None else 6)
+    told.sort(key=str)
+    assert told == [
+        ([0], Undelivered, "1 items are lost: the time of close() ran out while they were sent"),
+        ([], DeliveryError, "5 queued items are lost: the time of close() ran out"),
+    ]
+    sums = MetricsAggregator(key=len, merge=max, sink=lambda rows: 1 / 0, on_error=tell)
+    assert sums.produce("a") and sums.flush(PATIENCE) is False and sums.close(0.01) is False
+    assert told[2:] == [([], DeliveryError, "1 queued items are lost: the time of close() ran out")]
+    assert [record.message for record in caplog.records if "lost" in record.message] == []
 
 
 def test_an_on_error_that_fails_is_logged_and_the_books_stay_right(caplog):

@@ -48,6 +48,7 @@ log = logging.getLogger("drainq")
 
 RETRY_FOR = 60.0  # seconds to wait out an outage
 SHOWN = 3  # refused items whose reasons are logged, of a batch
+OUT_OF_TIME = "the time of close() ran out while they were sent"
 
 
 class Delivery:
@@ -281,7 +282,8 @@ class Delivery:
         if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, why, []):
             return
         self._account(parcel, items, Outcome.LOST, [])
-        self.tell(items, error)
+        if not parcel.is_told:
+            self.tell(items, error)
         raise_wrapped(DeliveryError, f"{self._name}: {self._size(items)} items are lost", error, self._log_values)
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
@@ -336,8 +338,12 @@ class Delivery:
         return parcels
 
     def keep(self, parcels: list[Parcel], deadline: float | None) -> None:
-        """Keep batches of :meth:`cut` that are still not sent as dead letters. Wait for that until a deadline."""
+        """Keep batches of :meth:`cut` that are still not sent as dead letters. Wait for that until a deadline.
+
+        ``on_error`` gets those that are not kept.
+        """
         if self._dead_letters is None or not parcels:
+            self._tell_cut(parcels)
             return
         kept = threading.Event()
 
@@ -345,10 +351,20 @@ class Delivery:
             try:
                 self._keep(parcels)
             finally:
+                self._tell_cut(parcels)
                 kept.set()
 
         SHARED.after(0, keep)
         kept.wait() if deadline is None else self._dead_letters.outlast(kept.wait, deadline)
+
+    def _tell_cut(self, parcels: list[Parcel]) -> None:
+        for parcel in parcels:
+            with self._lock:
+                parcel.is_told = parcel.outcome is Outcome.LOST and id(parcel) in self._in_hand
+                items = list(parcel.items)
+            error = Undelivered(f"{self._name}: {self._size(items)} items are lost: {OUT_OF_TIME}", unknown=True)
+            if parcel.is_told and not self.tell(items, error):
+                log.error("%s", error)
 
     def _keep(self, parcels: list[Parcel]) -> None:
         assert self._dead_letters is not None
@@ -358,7 +374,7 @@ class Delivery:
                     continue
                 items, doubt = list(parcel.items), parcel.doubt
             try:
-                key = self._dead_letters.park(items, "the time of close() ran out while they were sent", doubt)
+                key = self._dead_letters.park(items, OUT_OF_TIME, doubt)
             except Exception as error:
                 self._log_failure("%s: the delayed queue did not take %d items", len(items), error)
                 continue

@@ -46,7 +46,8 @@ class WorkerOptions:
             encode dicts, as the default one does. Its messages are sent again every few seconds and at each ``flush``.
             None: items that the other side refuses count as ``refused``, those given up after an outage as ``lost``.
         on_error: a callable ``(items, error)`` for items that are refused or lost, in the form in which they are sent,
-            such as a merged row. It is not called for what ``close`` gives up. None: they are logged.
+            such as a merged row. For queued and held items that ``close`` gives up it gets an empty list, and an error
+            that says how many there are. None: they are logged.
         clock: decides when an interval is over and a message is due; None: the machine's.
         log_values: show items and whole texts of errors in log lines and errors. By default these show types, codes and
             names.

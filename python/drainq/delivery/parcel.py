@@ -18,9 +18,10 @@ class Parcel:
         kept, unsent: the number of items in that letter, and how many of them are still unsent.
         attempt: the tries of the first ``tried`` of the items, in one list.
         error: the reason for which some items are lost while others are still to be sent.
+        is_told: whether ``on_error`` got the items when ``close`` gave them up.
     """
 
-    __slots__ = ("attempt", "error", "items", "kept", "key", "outcome", "tried", "unsent")
+    __slots__ = ("attempt", "error", "is_told", "items", "kept", "key", "outcome", "tried", "unsent")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -28,6 +29,7 @@ class Parcel:
         self.key: str | None = None
         self.kept = self.unsent = 0
         self.error: DeliveryError | None = None
+        self.is_told = False
         self.attempt, self.tried = Attempt(), 0
 
     @property

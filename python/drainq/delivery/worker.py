@@ -254,8 +254,7 @@ class Worker(Producer[Item]):
             refused or lost since the last flush. Items in the delayed queue are no failure.
         """
         timeout = seconds_or_none("timeout", timeout)
-        deadline = _deadline(timeout)
-        return self._flush_rest(deadline, self._queue.flush(timeout))
+        return self._flush_rest(_deadline(timeout), self._queue.flush(timeout))
 
     def _flush_rest(self, deadline: float | None, done: bool) -> bool:
         done = self._flush_held(deadline) and done
@@ -280,8 +279,7 @@ class Worker(Producer[Item]):
     async def flush_async(self, timeout: Seconds | None = None) -> bool:
         """Do what ``flush`` does. No thread waits for the queue; held items are sent on a separate thread."""
         timeout = seconds_or_none("timeout", timeout)
-        deadline = _deadline(timeout)
-        return await run_aside(self._flush_rest, deadline, await self._queue.flush_async(timeout))
+        return await run_aside(self._flush_rest, _deadline(timeout), await self._queue.flush_async(timeout))
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
         """Do what ``close`` does, on a separate thread, which continues if the coroutine is cancelled."""
@@ -388,8 +386,13 @@ class Worker(Producer[Item]):
             self._books.arrive(unreached)
             self._books.move(unreached, Outcome.PENDING, Outcome.LOST)
             self._ended = True
-        if unreached:
-            log.error("%s: %d queued items are lost: the time of close() ran out", self._name, unreached)
+        self._tell_given_up(unreached)
+
+    def _tell_given_up(self, count: int) -> None:
+        """Tell how many items are lost that are not at hand."""
+        error = DeliveryError(f"{self._name}: {count} queued items are lost: the time of close() ran out")
+        if count and not self._tell([], error):
+            log.error("%s", error)
 
     def _renew_in_child(self) -> None:
         self._begin()

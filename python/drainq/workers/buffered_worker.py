@@ -149,8 +149,7 @@ class Buffered(Delivering[Item], Holder[Item]):
             held, self._held = self._books.count(Outcome.PENDING), 0
             self._cut_off = 0
         self._books.move(held, Outcome.PENDING, Outcome.LOST)
-        if held:
-            log.error("%s: %d items are given up at close()", self._name, held)
+        self._tell_given_up(held)
         return not busy
 
 

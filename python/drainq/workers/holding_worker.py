@@ -196,8 +196,7 @@ class Holder(Worker[Item]):
                 self._cut_off = held - self._held
             self._books.move(held, Outcome.PENDING, Outcome.LOST)
             self._held = 0
-        if held:
-            log.error("%s gives up %d items at close()", self._name, held)
+        self._tell_given_up(held)
         return not busy
 
     def _forget(self) -> None:
