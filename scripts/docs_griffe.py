@@ -1,6 +1,6 @@
 """The extension by which the site reads docstrings.
 
-1. ``Example:`` is a section of code, as ``Examples:`` is to the tool.
+1. ``Example:`` is a section of code, as ``Examples:`` is to the tool, which also wants an empty line before a section.
 2. A name in a role, such as ``:class:`BatchQueue```, is shown as code.
 3. What the stub of the native module declares has the documentation of the built module, which is written in Rust.
 4. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub.
@@ -18,6 +18,7 @@ import griffe  # type: ignore[import-not-found, unused-ignore]
 NATIVE = "drainq._native"
 QUIET: Any = {"warnings": False}  # as mkdocs.yml says for the other docstrings
 _EXAMPLE = re.compile(r"(?m)^( *)Example:$")
+_SECTION = re.compile(r"(?m)(?<=\S)\n(?= *(?:Args|Attributes|Examples|Raises|Returns|Yields):$)")
 _ROLE = re.compile(r":(?:class|meth|func|attr|mod|exc|data|obj):`~?([^`]+)`")
 
 
@@ -30,7 +31,7 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
             text = native_documentation(obj.path.removeprefix(f"{NATIVE}."))
             obj.docstring = griffe.Docstring(text, parent=obj, parser="google", parser_options=QUIET) if text else None
         if obj.docstring is not None:
-            obj.docstring.value = _ROLE.sub(r"`\1`", _EXAMPLE.sub(r"\1Examples:", obj.docstring.value))
+            obj.docstring.value = read_by_the_tool(obj.docstring.value)
 
     def on_class_members(self, *, cls: Any, **_: Any) -> None:
         """Called for each class whose members are known. The tool asks ``__init__`` for the arguments."""
@@ -38,6 +39,15 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
             for new in [*cls.overloads.get("__new__", []), cls.members.get("__new__")]:
                 if new is not None:
                     cls.members["__init__"] = new
+
+
+def read_by_the_tool(text: str) -> str:
+    """Return a docstring as the tool understands it.
+
+    >>> read_by_the_tool("Args:\\n    n: of :class:`Hit`.\\nReturns:\\n    True.")
+    'Args:\\n    n: of `Hit`.\\n\\nReturns:\\n    True.'
+    """
+    return _ROLE.sub(r"`\1`", _SECTION.sub("\n\n", _EXAMPLE.sub(r"\1Examples:", text)))
 
 
 def native_documentation(path: str) -> str:

@@ -4,7 +4,8 @@
    source files, and a link that leads nowhere would end the strict build.
 2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
 3. A page of figures shows those of the last published run, or says that there is none. Their first page has a chart.
-4. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
+4. A reference page that lacks a public name of its module, has a name without a text, or shows a section of a docstring
+   as prose ends the build.
 5. The title has the version. The header links to the repository if pyproject.toml names it.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 _ROOT = Path(__file__).resolve().parent.parent
 _MODULE = re.compile(r"(?m)^::: (\S+)$")
 _EMPTY = re.compile(r'id="(drainq[^"]*)"(?:(?!id="drainq).)*?<div class="doc doc-contents[^"]*">\s*</div>', re.DOTALL)
+_PROSE = re.compile(r"<p>((?:Args|Returns|Raises|Examples?):.*)")
 _FIGURES = re.compile(r"<!-- figures -->.*?<!-- end of the figures -->", re.DOTALL)
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>(?:\.\./)+[^)\s]*)\)")
 
@@ -95,6 +97,8 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> None:
     missing = missing_names(html, modules)
     if missing:
         raise ValueError(f"{page.file.src_uri} explains nothing of {', '.join(missing)}")
+    if modules and (prose := _PROSE.findall(html)):
+        raise ValueError(f"{page.file.src_uri} shows sections as prose: {', '.join(prose)}")
 
 
 def on_post_page(output: str, **_: Any) -> str:
