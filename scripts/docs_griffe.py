@@ -3,7 +3,8 @@
 1. ``Example:`` is a section of code, as ``Examples:`` is to the tool, which also wants an empty line before a section.
 2. A name in a role, such as ``:class:`BatchQueue```, is shown as code.
 3. What the stub of the native module declares has the documentation of the built module, which is written in Rust.
-4. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub.
+4. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub, and those of a
+   dataclass are its fields, although type checkers see another ``__init__``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import griffe  # type: ignore[import-not-found, unused-ignore]
 
 NATIVE = "drainq._native"
-QUIET: Any = {"warnings": False}  # as mkdocs.yml says for the other docstrings
+QUIET: Any = {"warnings": False, "returns_multiple_items": False}  # as mkdocs.yml says for the other docstrings
 _EXAMPLE = re.compile(r"(?m)^( *)Example:$")
 _SECTION = re.compile(r"(?m)(?<=\S)\n(?= *(?:Args|Attributes|Examples|Raises|Returns|Yields):$)")
 _ROLE = re.compile(r":(?:class|meth|func|attr|mod|exc|data|obj):`~?([^`]+)`")
@@ -35,6 +36,8 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
 
     def on_class_members(self, *, cls: Any, **_: Any) -> None:
         """Called for each class whose members are known. The tool asks ``__init__`` for the arguments."""
+        if "dataclass" in {getattr(decorator.value, "function", decorator.value).name for decorator in cls.decorators}:
+            cls.members.pop("__init__", None)  # the tool makes it of the fields
         if cls.path.startswith(f"{NATIVE}.") and "__init__" not in cls.members:
             for new in [*cls.overloads.get("__new__", []), cls.members.get("__new__")]:
                 if new is not None:
@@ -55,5 +58,6 @@ def native_documentation(path: str) -> str:
     thing: Any = importlib.import_module(NATIVE)
     for name in path.split("."):
         thing = inspect.getattr_static(thing, name, None)
+        thing = getattr(thing, "__func__", thing)  # of a static method
     own = getattr(thing, "__doc__", None) if thing is not None else None
     return inspect.cleandoc(own) if isinstance(own, str) and not path.rpartition(".")[2].startswith("_") else ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drainq._native import BatchQueue, PartitionSelector, end_queues
-from drainq.arguments import flag
+from drainq.arguments import Seconds, flag
 from drainq.batch_config import BatchQueueConfig, queue_config
 from drainq.errors import DuplicateName, ModeConflict, warn
 
@@ -118,7 +118,7 @@ class BatchQueueManager:
         return [name for name, queue, _ in list(_queues.values()) if queue.running]
 
     @staticmethod
-    def shutdown(name: str, timeout: Any = None, *, missing_ok: bool = False) -> bool:
+    def shutdown(name: str, timeout: Seconds | None = None, *, missing_ok: bool = False) -> bool:
         """Shut down the queue of this name, and remove it from the registry.
 
         Args:
@@ -147,7 +147,7 @@ class BatchQueueManager:
         return clean
 
     @staticmethod
-    def shutdown_all(timeout: Any = None) -> bool:
+    def shutdown_all(timeout: Seconds | None = None) -> bool:
         """Shut down all queues, the oldest first, and remove them. Then end the shared schedulers.
 
         Args:

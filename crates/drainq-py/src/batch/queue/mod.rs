@@ -186,7 +186,7 @@ impl BatchQueue {
     /// Raises:
     ///     TypeError: ``items`` is no iterable, or a str or bytes.
     ///     MemoryError: there is no memory for the next item; the items before that are queued.
-    ///     An exception of the iteration. The items before it are queued.
+    ///     Exception: one of the iteration; the items before it are queued.
     pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared().produce_many(items, self.shared().may_wait())
     }
