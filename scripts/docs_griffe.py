@@ -36,8 +36,8 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
 
     def on_class_members(self, *, cls: Any, **_: Any) -> None:
         """Called for each class whose members are known. The tool asks ``__init__`` for the arguments."""
-        if "dataclass" in {getattr(decorator.value, "function", decorator.value).name for decorator in cls.decorators}:
-            cls.members.pop("__init__", None)  # the tool makes it of the fields
+        if "__init__" in cls.members and not cls.members["__init__"].runtime:
+            del cls.members["__init__"]  # for type checkers alone: the tool makes one of the fields
         if cls.path.startswith(f"{NATIVE}.") and "__init__" not in cls.members:
             for new in [*cls.overloads.get("__new__", []), cls.members.get("__new__")]:
                 if new is not None:

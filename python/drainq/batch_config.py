@@ -102,10 +102,10 @@ class BatchQueueConfig:
             is to log them.
         on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
             for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
-        min_idle, max_idle: seconds. A drain thread that finds nothing while items arrive more often than every
-            10 microseconds (times the drain threads, 50 at most) lets them gather for ``min_idle``; otherwise the
-            next item wakes it at once. With ``on_idle`` handlers it wakes by itself too: after ``min_idle``, then twice
-            as long each time up to ``max_idle``.
+        min_idle: seconds for which a drain thread that finds nothing lets items gather, while they arrive more often
+            than every 10 microseconds (times the drain threads, 50 at most). Otherwise the next item wakes it at once.
+        max_idle: seconds after which a drain thread with ``on_idle`` handlers wakes by itself at the latest: after
+            ``min_idle``, then twice as long each time.
         linger: seconds that a drain thread which was idle lets items gather before it takes
             the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
         len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of

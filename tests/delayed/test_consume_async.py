@@ -212,7 +212,7 @@ def test_what_cannot_be_awaited_is_refused(sqlite, arguments, says):
 
 
 def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
-    options = {"batch_size": 2, "max_attempts": 3, "max_in_flight": {"a": 1}, "prefetch": 7}
+    options = {"batch_size": 2, "max_attempts": 3, "max_in_flight": {"a": 1}, "prefetch": 7, "until": "empty"}
     seen = []
     monkeypatch.setattr(
         "drainq.delayed.consume._steps", lambda session, **given: seen.append(given) or (n for n in [5])

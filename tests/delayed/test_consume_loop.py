@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from types import SimpleNamespace
 
@@ -344,3 +345,34 @@ def test_what_rules_prefetching_out_takes_no_message_ahead(option, most):
     bench.offer(*(f"{n:02}" for n in range(24)))
     assert bench.queue.consume(lambda envelope: ahead.append(bench.states()[2]), **option) == 24
     assert max(ahead) == most
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_consumer_until_empty_retries_on_a_frozen_clock_and_buries_at_the_end(is_async):
+    calls, clock = [], ManualClock()
+
+    def handle(envelope):
+        calls.append(envelope.payload)
+        if envelope.payload == "bad":
+            raise ValueError
+
+    async def handle_async(envelope):
+        handle(envelope)
+
+    def consume(queue):
+        if is_async:
+            return asyncio.run(queue.consume_async(handle_async, until="empty"))
+        return queue.consume(handle, until="empty")
+
+    retry = RetryConfig(backoff=Backoff(1.0, 1.0), max_retries=2)
+    with DelayedQueue.open("memory:", "mail", clock=clock, retry=retry) as queue:
+        for key in ("good", "bad", "later"):
+            queue.offer(key, key, delay=60.0 if key == "later" else None)
+        answers = []
+        for _ in range(4):
+            answers.append(consume(queue))
+            clock.advance(1.0)
+        assert (answers, sorted(calls)) == ([1, 0, 0, 0], ["bad", "bad", "bad", "good"])
+        assert [dead.key for dead in queue.dead_letters()] == ["bad"] and queue.peek(limit=9)[0].key == "later"
+        with pytest.raises(ValueError, match='until must be "empty" or None'):
+            queue.consume(handle, until="full")

@@ -160,13 +160,16 @@ def _steps(
     max_attempts: int | None,
     max_in_flight: int | Mapping[str, int] | None,
     prefetch: int,
+    until: str | None,
 ) -> Steps:
     """Return the steps of a consumer, whose arguments are checked now."""
     prefetch = whole("prefetch", prefetch, least=1)
     batch_size = whole("batch_size", batch_size, least=1)
     if max_attempts is not None:
         max_attempts = whole("max_attempts", max_attempts, least=1)
-    return _Loop(session, batch_size, stop, max_attempts, _limits(max_in_flight), prefetch).run()
+    if until not in (None, "empty"):
+        raise ValueError(f'until must be "empty" or None, got {until!r}')
+    return _Loop(session, batch_size, stop, max_attempts, _limits(max_in_flight), prefetch, until).run()
 
 
 def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -192,10 +195,12 @@ class _Loop:
         max_attempts: int | None,
         limits: dict[str, int],
         prefetch: int,
+        until: str | None,
     ) -> None:
         self._session = session
         self._batch_size = batch_size
         self._stop = stop
+        self._until, self._is_over = until, False
         self._limits = limits
         self._keeper = LeaseKeeper(session)
         self._done: Held | None = None
@@ -238,6 +243,8 @@ class _Loop:
             yield from self._handle(rows, payloads, lock)
         elif rows:
             yield from self._one_by_one(rows, payloads, lock)
+        elif not fetched.rows and self._until is not None:
+            self._is_over = True
         elif not fetched.rows:
             yield Pause(noted, session.pause_until(fetched.next_due))
 
@@ -341,4 +348,4 @@ class _Loop:
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 
     def _stopped(self) -> bool:
-        return self._session.closed or (self._stop is not None and self._stop.is_set())
+        return self._is_over or self._session.closed or (self._stop is not None and self._stop.is_set())

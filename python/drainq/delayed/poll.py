@@ -32,6 +32,7 @@ class Limits(TypedDict, total=False):
     max_attempts: int | None
     max_in_flight: int | Mapping[str, int] | None
     prefetch: int
+    until: Literal["empty"] | None
 
 
 class IsSet(Protocol):
@@ -169,6 +170,7 @@ class PollMethods(Generic[T]):
         max_attempts: int | None = None,
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
+        until: Literal["empty"] | None = None,
     ) -> int:
         """Pass messages to a handler, in this thread, until ``stop`` is set.
 
@@ -192,6 +194,7 @@ class PollMethods(Generic[T]):
                 one. If the process is killed, as many may be delivered again. 1: take a message only when the handler
                 is free, and acknowledge each by itself. This is always so with ``batch_size``, ``max_in_flight`` or
                 ``max_attempts=1``.
+            until: ``"empty"`` to return as soon as no message is due, as a test on a frozen clock needs it.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -217,6 +220,7 @@ class PollMethods(Generic[T]):
             max_attempts=max_attempts,
             max_in_flight=max_in_flight,
             prefetch=prefetch,
+            until=until,
         )
 
     @overload
@@ -248,6 +252,7 @@ class PollMethods(Generic[T]):
         max_attempts: int | None = None,
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
+        until: Literal["empty"] | None = None,
     ) -> int:
         """Pass messages to an ``async def`` handler, on this event loop, until ``stop`` is set.
 
@@ -257,7 +262,7 @@ class PollMethods(Generic[T]):
         Args:
             handler: an async function that takes an envelope or a batch.
             stop: an :class:`asyncio.Event`; ``None`` runs until it is cancelled or the queue is closed.
-            batch_size, max_attempts, max_in_flight, prefetch: see :meth:`consume`.
+            batch_size, max_attempts, max_in_flight, prefetch, until: see :meth:`consume`.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -270,6 +275,7 @@ class PollMethods(Generic[T]):
             max_attempts=max_attempts,
             max_in_flight=max_in_flight,
             prefetch=prefetch,
+            until=until,
         )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
