@@ -20,26 +20,29 @@ from drainq.timer import FOREVER, Repeat, Timer
 LIMIT = 30
 
 
-def test_alarms_ring_in_the_order_of_their_times(monkeypatch):
-    timer, rang, all_rang = Timer(most=1), [], threading.Event()
-    with monkeypatch.context() as frozen:
-        now = time.monotonic()
-        frozen.setattr(drainq.timer, "time", SimpleNamespace(monotonic=lambda: now))
-        for number in (3, 1, 2, 0):
-            timer.after(0.05 + number / 100, lambda number=number: rang.append(number))
-        timer.after(0.1, all_rang.set)
+def frozen():
+    at = time.monotonic()
+    return SimpleNamespace(now=lambda: at)
+
+
+def test_alarms_ring_in_the_order_of_their_times():
+    clock, rang, all_rang = frozen(), [], threading.Event()
+    timer = Timer(most=1, now=lambda: clock.now())
+    for number in (3, 1, 2, 0):
+        timer.after(0.05 + number / 100, lambda number=number: rang.append(number))
+    timer.after(0.1, all_rang.set)
+    clock.now = time.monotonic
     assert all_rang.wait(LIMIT)
     assert rang == [0, 1, 2, 3]
 
 
-def test_a_cancelled_alarm_never_rings_and_one_that_rang_cannot_be_cancelled(monkeypatch):
-    timer, rang = Timer(most=1), []
-    with monkeypatch.context() as frozen:
-        now = time.monotonic()
-        frozen.setattr(drainq.timer, "time", SimpleNamespace(monotonic=lambda: now))
-        cancelled = timer.after(0.02, lambda: rang.append("cancelled"))
-        assert cancelled.cancel() is True
-        assert cancelled.cancel() is False
+def test_a_cancelled_alarm_never_rings_and_one_that_rang_cannot_be_cancelled():
+    clock, rang = frozen(), []
+    timer = Timer(most=1, now=lambda: clock.now())
+    cancelled = timer.after(0.02, lambda: rang.append("cancelled"))
+    assert cancelled.cancel() is True
+    assert cancelled.cancel() is False
+    clock.now = time.monotonic
     done = threading.Event()
     last = timer.after(0.03, done.set)
     assert done.wait(LIMIT)

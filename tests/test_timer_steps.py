@@ -14,18 +14,16 @@ from drainq.timer import FOREVER, Repeat, Timer
 
 
 @pytest.fixture
-def now(monkeypatch):
+def now():
     """Return the time that the timer reads, in a list."""
-    now = [1000.0]
-    monkeypatch.setattr(drainq.timer, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    return now
+    return [1000.0]
 
 
 class Stepped(Timer):
     """A timer whose threads are not started, and whose waits are noted and let the time pass."""
 
     def __init__(self, now, *, most=2):
-        super().__init__(most=most, linger=7.0)
+        super().__init__(most=most, linger=7.0, now=lambda: now[0])
         self.now, self.started, self.slept, self.lingered, self.notified = now, 0, [], [], []
         self.while_asleep, self.called = lambda: None, False
         self._earlier.wait = self._sleep

@@ -81,6 +81,7 @@ class Timer:
     Args:
         most: the most threads, and so the most works that run at once.
         linger: seconds that a spare thread waits for work.
+        now: returns the time in seconds.
 
     Example:
         >>> rang = threading.Event()
@@ -89,11 +90,12 @@ class Timer:
         True
     """
 
-    def __init__(self, *, most: int = 32, linger: float = 10.0) -> None:
+    def __init__(self, *, most: int = 32, linger: float = 10.0, now: Callable[[], float] = time.monotonic) -> None:
         if most < 1:
             raise ValueError(f"most must be at least 1, got {most!r}")
         self._most = most
         self._linger = linger
+        self._now = now
         self._numbers = itertools.count()
         self._renew_in_child()
         renew_in_child(self)
@@ -120,7 +122,7 @@ class Timer:
         if seconds != seconds or seconds == FOREVER:
             raise ValueError(f"seconds must be a finite number, got {seconds!r}")
         alarm = Alarm(self, work)
-        at = time.monotonic() + max(0.0, seconds)
+        at = self._now() + max(0.0, seconds)
         with self._lock:
             self._tidy_up()
             heapq.heappush(self._heap, (at, next(self._numbers), alarm))
@@ -143,8 +145,8 @@ class Timer:
         elif self._threads < self._most:
             self._threads += 1
             return self._start_thread
-        elif time.monotonic() - self._said_busy > _SAY_AGAIN:
-            self._said_busy = time.monotonic()
+        elif self._now() - self._said_busy > _SAY_AGAIN:
+            self._said_busy = self._now()
             return partial(_log.warning, _BUSY, self._most, len(self._heap))
         return None
 
@@ -185,7 +187,7 @@ class Timer:
                 heapq.heappop(self._heap)
                 self._cancelled = max(0, self._cancelled - 1)
             if self._heap and not self._watched:
-                wait = self._heap[0][0] - time.monotonic()
+                wait = self._heap[0][0] - self._now()
                 if wait <= 0:
                     return heapq.heappop(self._heap)[2]
                 self._watched = True
