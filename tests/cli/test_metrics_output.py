@@ -59,7 +59,7 @@ def test_quiet_prints_nothing_where_nothing_is_wrong_and_one_line_where_a_log_is
 
 
 def test_more_bad_lines_than_max_bad_are_exit_code_1_each_time(metrics, tmp_path, capsys):
-    """Also when the log was loaded before, under whatever name; the line is not shown."""
+    """Also when the log was loaded before, under whatever name; on the terminal the line is shown."""
     wrong = "Mar 29 22:00:00 secret: " + LINE.format(1, "a")
     for name, bad, all_lines in (("all", 400, 400), ("most", 399, 400), ("few", 2, 100), ("one", 1, 100)):
         log, renamed = tmp_path / f"{name}.log", tmp_path / f"{name}.1.log"
@@ -71,7 +71,7 @@ def test_more_bad_lines_than_max_bad_are_exit_code_1_each_time(metrics, tmp_path
         for path in (log, log, renamed, log):
             assert metrics(path, "--quiet") == (bad > 1), (name, path)
             said = f"drainq: {bad} of {all_lines} lines of '{path}' are bad, more than 1 %; the first is line {first}: "
-            said += "no 'client ident user [' at the start\n"
+            said += f"no 'client ident user [' at the start (read as common or combined): {wrong}"
             assert capsys.readouterr() == ("", said if bad > 1 else ""), (name, path)
     assert metrics(tmp_path / "most.log", "--quiet", "--max-bad", "100%") == 0
     assert metrics(tmp_path / "one.log", "--quiet", "--max-bad", "0") == 1
@@ -100,9 +100,9 @@ def test_a_quiet_following_of_a_log_that_is_none_ends_with_1_and_a_sentence(metr
         assert out == "" and err.startswith(f"drainq: 400 of 400 lines of '{log}' are bad") and err.count("\n") == 1
 
 
-WORDS = "--db sqlite:///m.db --out o --master local[3] --top 7 --heap 2g --no-archive --max-bad 2.5% --quiet".split()
+WORDS = "--db sqlite:///m.db --out o --format alb --master local[3] --top 7 --heap 2g --no-archive --max-bad 2.5% --quiet".split()
 READ = {"database": DatabaseUrl.parse("sqlite:///m.db"), "out": "o", "master": "local[3]", "top": 7, "heap": "2g",
-        "use_archive": False, "max_bad": 2.5}  # fmt: skip
+        "use_archive": False, "max_bad": 2.5, "format": "alb"}  # fmt: skip
 
 
 def test_what_the_command_line_says_reaches_the_job_and_the_following(monkeypatch, tmp_path, capsys):

@@ -95,7 +95,7 @@ def test_too_many_bad_lines_are_a_complaint_at_the_end_of_each_following(followi
         log.write("secret\nsecret\n")
     for path in (server.log, server.log, server.log.parent):
         found = following(path, following.later)
-        said = f"2 of 201 lines of '{server.log}' are bad, more than 0.5 %; the first is line 200: no 'client ident user [' at the start"
+        said = f"2 of 201 lines of '{server.log}' are bad, more than 0.5 %; the first is line 200: no 'client ident user [' at the start: secret"
         assert found.outcome.complaints == []
         assert following(path, max_bad=0.5).outcome.complaints == [said]
     server.write(200)

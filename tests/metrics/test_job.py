@@ -307,7 +307,7 @@ def test_of_many_bad_lines_the_first_are_kept_and_all_are_counted_by_reason(job,
     other = write(tmp_path / "other.log", ["rubbish"] * 1_100)
     outcome = job(write(tmp_path / "a.log", rows), other)
     begin = "no 'client ident user [' at the start"
-    assert (outcome.parsed, outcome.bad, outcome.sources[0].first_bad) == (1_500, 5_600, (1, begin))
+    assert (outcome.parsed, outcome.bad, outcome.sources[0].first_bad) == (1_500, 5_600, (1, begin, "rubbish"))
     found = contents(f"sqlite:///{tmp_path}/out/metrics.db")
     kept = [number for number, row in enumerate(rows, 1) if row != good][:1_000]
     assert sorted(row[1] for row in found["bad_lines"] if row[0] != other) == kept

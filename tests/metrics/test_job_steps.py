@@ -35,10 +35,12 @@ def test_a_log_that_was_loaded_before_is_judged_by_its_stored_counts(database):
     entered(database, "one", "a.log", 100, 2)
     for number in (9, 7, 8):
         database.execute("INSERT INTO bad_lines VALUES ('a.log', ?, 'x', 'odd')", [number])
-    assert complaints(database, [log], 1.0) == [f"{said}; the first is line 7: odd"]
+    assert complaints(database, [log], 1.0) == [f"{said}; the first is line 7: odd: x"]
     assert complaints(database, [log], 2.0) == [], "not more than that"
-    read = LogCounts("a.log", "", lines=100, parsed=98, bad=2, first_bad=(3, "even"))
-    assert complaints(database, [log, read], 1.0)[1:] == [f"{said}; the first is line 3: even"]
+    read = LogCounts("a.log", "", lines=100, parsed=98, bad=2, first_bad=(3, "even", "\x1b[2J" + "x" * 500), format="")
+    assert complaints(database, [log, read], 1.0)[1:] == [
+        f"{said}; the first is line 3: even (read as common or combined): \\x1b[2J{'x' * 190}..."
+    ]
     entered(database, "two", "a.log", 50, 0)
     assert complaints(database, [log], 1.0) == [said], "two logs had this name"
 
@@ -141,12 +143,12 @@ def test_the_outcome_of_a_run_names_its_stages_and_each_log_also_if_the_digests_
     [digests, *_] = run([old], out=tmp_path / "out", engine="local").stages
     assert (digests.name, digests.items, digests.unit) == ("digest", 1, "log")
     found = run([old, new], out=tmp_path / "out", engine="local", top=2, max_bad=4.0)
-    first, log = (21, "no 'client ident user [' at the start"), find(0, new)
+    first, log = (21, "no 'client ident user [' at the start", "odd"), find(0, new)
     assert found.sources == [
-        LogCounts(old, digest(find(0, old)), loaded_before=True),
-        LogCounts(new, digest(log), lines=22, parsed=20, bad=2, first_bad=first, reasons={first[1]: 2}),
+        LogCounts(old, digest(find(0, old)), loaded_before=True, format=""),
+        LogCounts(new, digest(log), lines=22, parsed=20, bad=2, first_bad=first, reasons={first[1]: 2}, format=""),
     ]
-    said = "2 of 22 lines of {!r} are bad, more than 4 %; the first is line 21: " + first[1]
+    said = f"2 of 22 lines of {{!r}} are bad, more than 4 %; the first is line 21: {first[1]} (read as common or combined): odd"
     assert found.complaints == [said.format(old), said.format(new)] and closed == [None] * 2
     read = [("read and aggregate (L1)", 44, "lines"), ("digest, the rest", 2, "logs")] if late else []
     assert [(stage.name, stage.items, stage.unit) for stage in found.stages] == [

@@ -130,7 +130,10 @@ def test_records_without_names_have_no_agent_and_no_referrer():
 
 
 def test_a_reader_checks_before_each_piece_whether_it_is_to_end():
-    checks, part = iter((None, None)), SimpleNamespace(source=3, begin=5, pieces=lambda: iter([b"odd\nodd\n"] * 9))
+    checks, part = (
+        iter((None, None)),
+        SimpleNamespace(source=3, begin=5, format="", pieces=lambda: iter([b"odd\nodd\n"] * 9)),
+    )
     read, found = Reader(lambda: next(checks))((part,)), []
     with pytest.raises(RuntimeError):
         found.extend(read)

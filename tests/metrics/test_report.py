@@ -209,7 +209,7 @@ def test_the_summary_is_this_text_and_this_json():
     made.sources.append(LogCounts("b.log", "y", loaded_before=True))
     assert summary(made) == SUMMARY
     log = {"lines": 0, "parsed": 0, "bad": 0, "loaded_before": False, "before": 0}
-    log |= {"bad_before": 0, "first_bad": None, "reasons": {}}
+    log |= {"bad_before": 0, "first_bad": None, "format": None, "reasons": {}}
     assert json.loads(as_json(made, "report.html")) == {
         "reconciled": False, "lines": 10, "parsed": 9, "bad": 1, "parsed_in_tables": 9,
         "logs": [{**log, "path": "a.log", "sha256": "x", "lines": 10, "parsed": 9, "bad": 1},

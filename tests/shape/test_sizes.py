@@ -27,7 +27,7 @@ CEILINGS = {
     "core: batch queue": (3_978, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
     "set queue": (1_155, [f"{CORE}/sources", f"{BINDING}/sources"]),
-    "columns": (1_092, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
+    "columns": (1_332, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (886, [BINDING]),
     "binding: batch queue": (3_303, [f"{BINDING}/batch"]),
@@ -42,7 +42,7 @@ CEILINGS = {
     "delivery and workers": (3_093, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
-    "metrics application": (2_914, [f"{PACKAGE}/metrics"]),
+    "metrics application": (3_125, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_086, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""

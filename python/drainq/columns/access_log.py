@@ -15,23 +15,28 @@ __all__ = ["parse_access_log"]
 _NAMES = ("client", "second", "endpoint", "status", "size", "referrer", "agent", "milliseconds")
 
 
-def parse_access_log(lines: Any) -> tuple[pa.RecordBatch, list[tuple[int, bytes, str]]]:
-    r"""Read lines of access logs, in the Common or the Combined Log Format, into columns.
+def parse_access_log(
+    lines: Any, format: tuple[str, Any, str] | None = None
+) -> tuple[pa.RecordBatch, list[tuple[int, bytes, str]]]:
+    r"""Read lines of access logs into columns.
 
     The lines are read natively, without the GIL. The columns have a row for each record, in the order of the lines:
     ``client``, ``second`` (int64, epoch seconds, UTC), ``endpoint`` (the path without its query), ``status`` and
-    ``size`` (int64; bytes), ``referrer`` and ``agent`` (null in the Common Log Format), ``milliseconds`` (float64; null
+    ``size`` (int64; bytes), ``referrer`` and ``agent`` (null if the format has none), ``milliseconds`` (float64; null
     if the line has no request time). The texts are strings if the lines are strings, else unchanged bytes.
 
     Args:
         lines: a piece of a log as ``bytes``, whose lines end with ``\n`` (optional for the last line); or an Arrow
             array of strings or bytes without line ends and nulls. A ``\r`` at the end of a line is ignored. At most
             2 GiB in one call.
+        format: a table of fields, which ``drainq.metrics.log_formats.compiled`` makes of a ``LogFormat`` of Apache or a
+            ``log_format`` of nginx. None: the Common or the Combined Log Format, whose last field may be the request
+            time in seconds.
     Returns:
         The columns as a ``pyarrow.RecordBatch``, and a list of (place in ``lines``, line, reason) of the bad lines.
     Raises:
         TypeError: ``lines`` is neither ``bytes`` nor an Arrow array of strings or bytes.
-        ValueError: a line is null or contains a ``\n``, or there are more than 2 GiB.
+        ValueError: ``format`` is no table of fields, a line is null or contains a ``\n``, or there are more than 2 GiB.
 
     Example:
         >>> import pyarrow as pa
@@ -52,7 +57,7 @@ def parse_access_log(lines: Any) -> tuple[pa.RecordBatch, list[tuple[int, bytes,
         column = column_of("lines", lines)
         text = pa.string() if column.type in (pa.string(), pa.large_string()) else text
         lines = _joined(column)
-    rows, buffers, bad = read_access_log(lines)
+    rows, buffers, bad = read_access_log(lines, format)
     arrays = []
     for name, (validity, ends, values) in zip(_NAMES, buffers):
         kind = text if ends is not None else pa.float64() if name == "milliseconds" else pa.int64()

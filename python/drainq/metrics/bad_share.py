@@ -1,7 +1,7 @@
 """Finds the logs that have more bad lines than the command allows.
 
 A log that was loaded before is judged by its stored counts, so a second run gives the same answer as the first.
-A sentence shows the number of the first bad line and the reason, but none of its text.
+A sentence shows the first bad line, its number and the reason. It is for the command's own output, and no exception.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from drainq.metrics.outcome import LogCounts
+from drainq.metrics.outcome import COMMON, LogCounts
+from drainq.metrics.summary import shortened
 from drainq.metrics.tables import BAD_LINES, SOURCES
 
 if TYPE_CHECKING:
     from drainq.metrics.follow.counted import Counted
     from drainq.sql import Database
+
+SHOWN = 200  # characters of a bad line
 
 
 def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) -> list[str]:
@@ -30,7 +33,10 @@ def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) ->
         if not lines or bad * 100 <= max_bad * lines:
             continue
         first = first or _stored_first(database, path)
-        where = "" if first is None else f"; the first is line {first[0]:,}: {first[1]}"
+        where = ""
+        if first:
+            read_as = "" if log.format is None else f" (read as {log.format or COMMON})"
+            where = f"; the first is line {first[0]:,}: {first[1]}{read_as}: {shortened(first[2], SHOWN)}"
         found.append(f"{bad:,} of {lines:,} lines of {log.path!r} are bad, more than {max_bad:g} %{where}")
     return found
 
@@ -46,11 +52,13 @@ def followed_logs(rows: Iterable[Counted], path: str, total: LogCounts) -> Seque
     return found if any(log.bad for log in found) else [total]
 
 
-def _stored_first(database: Database, path: str) -> tuple[int, str] | None:
-    """Return the number of a log's first bad line and the reason, or None if several logs had this name."""
+def _stored_first(database: Database, path: str) -> tuple[int, str, str] | None:
+    """Return the number of a log's first bad line, the reason and the line, or None if several logs had this name."""
     quote, mark = database.dialect.quote, database.dialect.placeholder
     if len(database.execute(f"SELECT 1 FROM {quote(SOURCES.name)} WHERE source = {mark}", [path])) > 1:
         return None
-    statement = f"SELECT line_number, reason FROM {quote(BAD_LINES.name)} WHERE source = {mark} ORDER BY line_number"
+    statement = (
+        f"SELECT line_number, reason, line FROM {quote(BAD_LINES.name)} WHERE source = {mark} ORDER BY line_number"
+    )
     rows = database.execute(f"{statement} LIMIT 1", [path])
-    return (rows[0][0], rows[0][1]) if rows else None
+    return rows[0] if rows else None

@@ -26,13 +26,14 @@ class Block:
 
     Args:
         source: the log's number. path: an absolute path, for the executors too.
-        begin, end: in bytes; None means the end of a compressed log.
+        begin, end: in bytes; None means the end of a compressed log. format: of its lines, as of the source.
     """
 
     source: int
     path: str
     begin: int
     end: int | None
+    format: str = ""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the lines, in pieces of whole lines."""
@@ -46,6 +47,8 @@ class Part(Protocol):
     def source(self) -> int: ...
     @property
     def begin(self) -> int: ...
+    @property
+    def format(self) -> str: ...
     def pieces(self) -> Iterator[bytes]: ...
 
 
@@ -62,7 +65,7 @@ def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
         step = source.size if source.compressed else size
         for begin in range(0, source.size, step or 1):
             end = None if source.compressed else min(begin + step, source.size)
-            waiting.append(Block(source.number, source.absolute, begin, end))
+            waiting.append(Block(source.number, source.absolute, begin, end, source.format))
             held += source.size * RATIO if end is None else end - begin
             if held >= size:
                 found.append(tuple(waiting))

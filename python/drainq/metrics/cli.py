@@ -24,10 +24,17 @@ def add_commands(subparsers: Any) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="Common or Combined Log Format, also compressed by gzip, bzip2, xz or zstd; the last field may be the "
-        "request time in seconds; "
+        help="logs of a web server, also compressed by gzip, bzip2, xz or zstd; "
         "a pattern such as 'logs/**/*.gz', or - for the standard input",
     )
+    parser.add_argument(
+        "--format",
+        type=_format,
+        metavar="FORMAT",
+        help="of the lines: a name, a LogFormat of Apache or a log_format of nginx; syslog:FORMAT, cri:FORMAT behind "
+        "the prefix of a logger (default: found from the first lines)",
+    )
+    parser.add_argument("--explain", action="store_true", help="only show how the first ten lines of each LOG are read")
     parser.add_argument(
         "--follow",
         metavar="DIR|FILE",
@@ -130,6 +137,16 @@ def _percent(text: str) -> float:
     return number
 
 
+def _format(text: str) -> str:
+    from drainq.metrics.log_formats import compiled
+
+    try:
+        compiled(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("--format ")) from error
+    return text
+
+
 def _heap(text: str) -> str:
     from drainq.metrics.spark_session import parse_heap
 
@@ -163,6 +180,7 @@ def _run(arguments: argparse.Namespace) -> int:
         "use_archive": not arguments.no_archive,
         "top": arguments.top,
         "max_bad": arguments.max_bad,
+        "format": arguments.format,
     }
     return _follow(arguments, common) if arguments.follow is not None else _load(arguments, common)
 
@@ -174,6 +192,11 @@ def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
 
     progress = Progress(None if arguments.quiet else sys.stderr)
     with named(arguments.logs, getattr(sys.stdin, "buffer", None)) as logs:
+        if arguments.explain:
+            from drainq.metrics.explain import explained
+
+            print("\n".join(line for log in logs for line in explained(log, arguments.format)))
+            return 0
         outcome = run(logs, engine=arguments.engine or "spark", progress=progress, **common)
     _show(outcome, arguments)
     for sentence in outcome.complaints:

@@ -50,6 +50,7 @@ def run(
     use_archive: bool = True,
     top: int = DEFAULT_TOP,
     max_bad: float = MAX_BAD,
+    format: str | None = None,
     progress: Progress | None = None,
     context: SparkContext | None = None,
 ) -> JobOutcome:
@@ -63,6 +64,7 @@ def run(
         master: Spark's master. heap: the memory of Java's objects, as Java's options say it.
         use_archive: start Java with the archive of classes, if there is one.
         top: how many endpoints to rank.
+        format: of the lines, as ``--format`` takes it; None: found from the first lines of each log.
         max_bad: percent of a log's lines that may be bad without a complaint.
         progress: called when a stage begins and ends.
         context: the Spark to use. None starts one and stops it, perhaps in a thread after the return.
@@ -75,7 +77,7 @@ def run(
     if engine not in ("spark", "local"):
         raise UserError(f"--engine must be 'spark' or 'local', got {engine!r}")
     progress = progress or Progress(None)
-    sources = [find(number, path) for number, path in enumerate(logs)]
+    sources = [find(number, path, format) for number, path in enumerate(logs)]
     unit = "log" if len(sources) == 1 else "logs"
     directory = Path(out)
     steps.make_directory(directory)
@@ -118,7 +120,8 @@ def run(
             with clock.stage("digest, the rest", len(sources), unit):
                 found = digests.result()
         outcome = JobOutcome(
-            [LogCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
+            [LogCounts(source.path, digest, format=source.format) for source, digest in zip(sources, found)],
+            stages=clock.stages,
         )
         fresh = _mark_loaded(connected, outcome.sources)
         for place in fresh:

@@ -223,7 +223,7 @@ def _bad_lines(load: Load) -> Iterator[pa.Table]:
         for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
             log, number = load.sources[source], load.lines_before[source, block] + number
             if log.first_bad is None:  # bad lines arrive in the order of the log
-                log.first_bad = number, reason
+                log.first_bad = number, reason, line
             if room[source] > 0:
                 rows.append((log.path, number, line, reason))
                 room[source] -= 1

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import overload
 
 from drainq.metrics.errors import FileChanged, UserError
-from drainq.metrics.open_log import HEAD, check_text, is_compressed, opened
+from drainq.metrics.log_formats import found_in
+from drainq.metrics.open_log import BOM, check_text, is_compressed, opened
 from drainq.metrics.tables import SOURCES
 from drainq.sql import Database
 from drainq.sql.url import shown
 
 _CHUNK = 1 << 20
+_HEAD = 1 << 18  # bytes that tell the kind and the format of a log
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Source:
         compressed: whether it begins like a compressed file.
         size: bytes in the file.
         changed: when it was last written to, in nanoseconds.
+        format: of its lines, as ``--format`` takes it; empty for common or combined.
     """
 
     number: int
@@ -41,6 +44,7 @@ class Source:
     compressed: bool
     size: int
     changed: int
+    format: str = ""
 
     @property
     def absolute(self) -> str:
@@ -49,18 +53,18 @@ class Source:
 
     def check_unchanged(self) -> None:
         """Raise FileChanged if the file was written to since ``find`` read its size and time."""
-        now = find(self.number, self.path)
+        now = find(self.number, self.path, self.format)
         if (now.size, now.changed) != (self.size, self.changed):
             raise FileChanged(
                 f"{self.path!r} changed while it was read, and nothing was loaded; load it once rotated, or a copy"
             )
 
 
-def find(number: int, path: str) -> Source:
-    """Read the size, the time and the kind of one log.
+def find(number: int, path: str, format: str | None = None) -> Source:
+    """Read the size, the time and the kind of one log. Without a ``format``, find it from the first lines.
 
     Raises:
-        UserError: it is missing, not a file, not readable, or no text.
+        UserError: it is missing, not a file, not readable, or no text, or several formats fit.
     """
     try:
         status = os.stat(path)
@@ -72,14 +76,31 @@ def find(number: int, path: str) -> Source:
             )
             raise UserError(f"{path!r} is {kind}")
         with open(path, "rb") as file:
-            compressed = is_compressed(file.read(HEAD))
+            compressed = is_compressed(file.read(_HEAD))
         with opened(path) as text:
-            check_text(path, text.read(HEAD))
+            head = text.read(_HEAD)
+        check_text(path, head)
     except FileNotFoundError:
         raise UserError(f"there is no log {shown(path)!r}; check the name") from None
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read the log {shown(path)!r}: {getattr(error, 'strerror', None) or error}") from error
-    return Source(number, path, compressed, status.st_size, status.st_mtime_ns)
+    format = format_of(path, head) if format is None else format
+    return Source(number, path, compressed, status.st_size, status.st_mtime_ns, format)
+
+
+def format_of(path: str, head: bytes) -> str:
+    """Return the format of a log with these first bytes.
+
+    Raises:
+        UserError: several formats with different meanings fit.
+    """
+    found = found_in(head.removeprefix(BOM))
+    if len(found) > 1:
+        raise UserError(
+            f"the lines of {path!r} fit the formats {', '.join(found)}, which mean different things by a number; "
+            "name one with --format"
+        )
+    return found[0]
 
 
 def digest(source: Source) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MAX_BAD = 1.0  # percent of a log's lines
+COMMON = "common or combined"
 
 
 @dataclass
@@ -13,7 +14,8 @@ class LogCounts:
     """The counts of one log. A log that was ``loaded_before`` was not read.
 
     ``lines``, ``parsed``, ``bad`` and ``reasons`` (of the bad lines) count this load alone; ``before`` and
-    ``bad_before`` count earlier lines, by following. ``first_bad``: the number of its first bad line, and the reason.
+    ``bad_before`` count earlier lines, by following. ``first_bad``: the number of its first bad line, the reason, and
+    the line. ``format``: as of a source; None: not known.
     """
 
     path: str
@@ -24,7 +26,8 @@ class LogCounts:
     loaded_before: bool = False
     before: int = 0
     bad_before: int = 0
-    first_bad: tuple[int, str] | None = None
+    first_bad: tuple[int, str, str] | None = None
+    format: str | None = None
     reasons: dict[str, int] = field(default_factory=dict)
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 from drainq.columns import parse_access_log
 from drainq.metrics.arrays import integers, of_integers
 from drainq.metrics.blocks import Task
-from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead, ReferrerDay, UserAgentDay
+from drainq.metrics.log_formats import table_of
+from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead
 from drainq.metrics.open_log import BOM
 
 FIRST_ERROR = 400  # statuses from here on are errors
@@ -34,7 +35,7 @@ class Reader:
                 self._check()
                 if block.begin == before == 0:
                     piece = piece.removeprefix(BOM)
-                columns, bad = parse_access_log(piece)
+                columns, bad = parse_access_log(piece, table_of(block.format))
                 if len(columns):
                     yield from metrics_of(with_keys(columns))
                 if bad:
@@ -53,11 +54,11 @@ def with_keys(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def metrics_of(records: pa.RecordBatch) -> Iterator[JobMetric]:
-    """Yield records as one object per metric type. Records without a referrer have no user agent either."""
-    named = records
-    if records["referrer"].null_count:
-        named = records.filter(records["referrer"].is_valid())
+    """Yield records as one object per metric type, without those whose name is missing."""
     for metric in METRICS:
-        columns = named if metric in (UserAgentDay, ReferrerDay) else records
+        columns = records
+        for name in metric.names:
+            if columns[name].null_count:
+                columns = columns.filter(columns[name].is_valid())
         if columns.num_rows:
             yield metric(columns)

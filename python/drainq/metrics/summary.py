@@ -44,6 +44,7 @@ def summary(outcome: JobOutcome) -> str:
         for stage in outcome.stages
     ]  # fmt: skip
     parts.append(table(("stage", "items", "time", "pace"), stages, right=(1, 2, 3)))
+    parts += [f"{source.path}: read as {source.format}" for source in outcome.sources if source.format and source.lines]
     parts += [f"{source.path}: loaded before, not counted again" for source in outcome.sources if source.loaded_before]
     parts.append("\n".join(_identities(outcome)))
     return "\n\n".join(parts)

@@ -17,10 +17,13 @@ pub fn endpoint_of(request: &[u8]) -> &[u8] {
     {
         target = &target[..space];
     }
-    if !target.starts_with(b"/") {
-        target = path_of_url(target).unwrap_or(target);
-    }
-    match before_query(target) {
+    path_of(target)
+}
+
+/// Returns the path of a request's target, which may have a query or be a whole URL.
+pub fn path_of(target: &[u8]) -> &[u8] {
+    let path = if target.starts_with(b"/") { target } else { path_of_url(target).unwrap_or(target) };
+    match before_query(path) {
         b"" => NO_ENDPOINT,
         path => path,
     }

@@ -24,7 +24,7 @@ pub fn lines_of(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The fields of a line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Record<'a> {
     /// The address of the client.
     pub client: &'a [u8],
@@ -36,8 +36,10 @@ pub struct Record<'a> {
     pub status: i64,
     /// Bytes of the answer; 0 if the log has `-`.
     pub size: i64,
-    /// Referrer and user agent; None in the Common Log Format.
-    pub names: Option<(&'a [u8], &'a [u8])>,
+    /// The referrer; None if the format has none.
+    pub referrer: Option<&'a [u8]>,
+    /// The user agent; None if the format has none.
+    pub agent: Option<&'a [u8]>,
     /// The time of the request; None if the line has none.
     pub milliseconds: Option<f64>,
 }
@@ -69,6 +71,14 @@ pub enum Reason {
     Agent,
     /// There is more than a record.
     Rest,
+    /// The text between two fields of a declared format is missing.
+    Form,
+    /// A field of a declared format is no client.
+    Client,
+    /// A field of a declared format is no number of its kind.
+    Number,
+    /// The prefix of a declared format is missing.
+    Prefix,
 }
 
 impl Reason {
@@ -87,6 +97,10 @@ impl Reason {
             Self::NoAgent => "no user agent after the referrer",
             Self::Agent => "cut off in the user agent",
             Self::Rest => "unexpected text after the last field",
+            Self::Form => "not the text that the format has around its fields",
+            Self::Client => "no client's address where the format has it",
+            Self::Number => "no such number where the format has it",
+            Self::Prefix => "no such prefix as the format has",
         }
     }
 }
@@ -105,7 +119,8 @@ impl Default for LastStamp {
 }
 
 impl LastStamp {
-    fn second_of(&mut self, text: &[u8]) -> Option<i64> {
+    /// Returns the epoch seconds of a stamp, or None if there is no such time.
+    pub fn second_of(&mut self, text: &[u8]) -> Option<i64> {
         if text != self.stamp {
             let second = stamp::second_of(text)?;
             *self = Self { stamp: text.try_into().ok()?, second };
@@ -123,19 +138,19 @@ pub fn parse<'a>(line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Rea
     let request = rest.quoted().ok_or(Reason::Request)?;
     let status = rest.status().ok_or(Reason::Status)?;
     let size = rest.size().ok_or(Reason::Size)?;
-    let mut names = None;
+    let (mut referrer, mut agent) = (None, None);
     if rest.0.starts_with(b" \"") {
         rest.skip(2);
-        let referrer = rest.quoted().ok_or(Reason::Referrer)?;
+        referrer = Some(rest.quoted().ok_or(Reason::Referrer)?);
         if !rest.0.starts_with(b" \"") {
             return Err(Reason::NoAgent);
         }
         rest.skip(2);
-        names = Some((referrer, rest.quoted().ok_or(Reason::Agent)?));
+        agent = Some(rest.quoted().ok_or(Reason::Agent)?);
     }
     let milliseconds = rest.time_at_the_end().ok_or(Reason::Rest)?;
     let second = last.second_of(stamp).ok_or(Reason::BadTime)?;
-    Ok(Record { client, second, endpoint: endpoint_of(request), status, size, names, milliseconds })
+    Ok(Record { client, second, endpoint: endpoint_of(request), status, size, referrer, agent, milliseconds })
 }
 
 #[cold]
@@ -254,7 +269,7 @@ impl<'a> Rest<'a> {
 
 /// Whether a word is a host name, an IPv4 or IPv6 address, `-`, or what nginx writes of a unix socket.
 #[inline]
-fn is_client(word: &[u8]) -> bool {
+pub fn is_client(word: &[u8]) -> bool {
     let is_name = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
     if is_name(word) || word == b"unix:" {
         return true;
@@ -267,13 +282,14 @@ fn is_client(word: &[u8]) -> bool {
     is_address && address.iter().filter(|byte| **byte == b':').count() >= 2 && !scope.is_empty() && is_name(scope)
 }
 
+/// Returns the number that digits say. The caller ensures that there are at most 18.
 #[inline]
-fn number(digits: &[u8]) -> i64 {
+pub fn number(digits: &[u8]) -> i64 {
     digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
 }
 
 /// Parses up to nine digits, and optionally a point and up to nine more.
-fn seconds_of(text: &[u8]) -> Option<f64> {
+pub fn seconds_of(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 10] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
     const EXACT: i64 = 1 << 53;
     let point = text.iter().position(|byte| *byte == b'.');

@@ -1,4 +1,4 @@
-//! Access logs: lines in the Common and the Combined Log Format.
+//! Access logs: lines in the Common and the Combined Log Format, or in one that is declared.
 //!
 //! ```text
 //! client ident user [17/May/2015:10:05:03 +0000] "GET /path?query HTTP/1.1" 200 203023 "referrer" "user agent" 0.042
@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`line`](mod@line) | one line: its record, or the reason why it is none |
+//! | [`mod@format`] | one line by a table of fields, which a declaration became |
 //! | [`stamp`] | the time in brackets |
 //! | [`endpoint`] | the path of a request |
 //! | [`records`] | the records of many lines, as columns in Arrow's layout |
@@ -16,6 +17,7 @@
 //! and holds both to the same record, or the same reason, for each.
 
 pub mod endpoint;
+pub mod format;
 pub mod line;
 pub mod records;
 pub mod stamp;

@@ -4,6 +4,7 @@
 //! 1. All columns have a place for each record, in the order of the lines. A place that is not valid holds 0 or no byte.
 //! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts. The first is 0.
 
+use super::format::LineFormat;
 use super::line::{LastStamp, Reason, Record, parse};
 use super::validity_bitmap::ValidityBitmap;
 
@@ -45,11 +46,13 @@ pub struct Records {
     pub status: Vec<i64>,
     /// Bytes of the answers.
     pub size: Vec<i64>,
-    /// Referrers, valid by [`Records::named`].
+    /// Referrers, valid by [`Records::referred`].
     pub referrer: Texts,
+    /// The records with a referrer.
+    pub referred: ValidityBitmap,
     /// User agents, valid by [`Records::named`].
     pub agent: Texts,
-    /// The records with a referrer and a user agent.
+    /// The records with a user agent.
     pub named: ValidityBitmap,
     /// Request times, valid by [`Records::timed`].
     pub milliseconds: Vec<f64>,
@@ -69,6 +72,7 @@ impl Records {
             status: Vec::with_capacity(lines),
             size: Vec::with_capacity(lines),
             referrer: texts(5),
+            referred: ValidityBitmap::with_capacity(lines),
             agent: texts(2),
             named: ValidityBitmap::with_capacity(lines),
             milliseconds: Vec::with_capacity(lines),
@@ -87,10 +91,14 @@ impl Records {
         self.second.is_empty()
     }
 
-    /// Reads one more line. A last carriage return is part of its end.
+    /// Reads one more line, by its format if one is given. A last carriage return is part of its end.
     #[inline]
-    pub fn read(&mut self, line: &[u8]) -> Result<(), Reason> {
-        let record = parse(line.strip_suffix(b"\r").unwrap_or(line), &mut self.last)?;
+    pub fn read(&mut self, line: &[u8], format: Option<&LineFormat>) -> Result<(), Reason> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let record = match format {
+            None => parse(line, &mut self.last)?,
+            Some(format) => format.parse(line, &mut self.last)?,
+        };
         self.push(&record);
         Ok(())
     }
@@ -102,10 +110,10 @@ impl Records {
         self.endpoint.push(record.endpoint);
         self.status.push(record.status);
         self.size.push(record.size);
-        let (referrer, agent) = record.names.unwrap_or_default();
-        self.referrer.push(referrer);
-        self.agent.push(agent);
-        self.named.push(record.names.is_some());
+        self.referrer.push(record.referrer.unwrap_or_default());
+        self.referred.push(record.referrer.is_some());
+        self.agent.push(record.agent.unwrap_or_default());
+        self.named.push(record.agent.is_some());
         self.milliseconds.push(record.milliseconds.unwrap_or_default());
         self.timed.push(record.milliseconds.is_some());
     }

@@ -34,9 +34,27 @@ pub fn second_of(stamp: &[u8]) -> Option<i64> {
     Some(days_before(year, month, day) * DAY + hour * 3600 + minute * 60 + second.min(59) - zone)
 }
 
+/// Returns the epoch seconds of `2015-05-17T10:05:03.5Z`, whose zone may be `+02:00` or `+0200`.
+pub fn second_of_iso(text: &[u8]) -> Option<i64> {
+    let (clock, zone) = text.split_at_checked(19)?;
+    let fraction = zone.iter().take_while(|byte| **byte == b'.' || byte.is_ascii_digit()).count();
+    let zone: [u8; 5] = match &zone[fraction..] {
+        b"Z" => *b"+0000",
+        [sign, h, i, b':', m, n] | [sign, h, i, m, n] => [*sign, *h, *i, *m, *n],
+        _ => return None,
+    };
+    let month: usize = std::str::from_utf8(clock.get(5..7)?).ok()?.parse().ok()?;
+    if clock[4] != b'-' || clock[7] != b'-' || clock[10] != b'T' {
+        return None;
+    }
+    let name = NAMES.get(month.checked_sub(1)?)?;
+    second_of(&[&clock[8..10], b"/", &name[..], b"/", &clock[..4], b":", &clock[11..], b" ", &zone].concat())
+}
+
+const NAMES: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
 fn month_of(name: &[u8]) -> Option<i64> {
-    const NAMES: [&[u8; 3]; 12] =
-        [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
     NAMES.iter().position(|month| *month == name).map(|place| place as i64 + 1)
 }
 

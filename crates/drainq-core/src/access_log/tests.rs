@@ -12,7 +12,10 @@ fn a_line_has_its_fields() {
     let record = parse(LINE, &mut LastStamp::default()).expect("a record");
     assert_eq!((record.client, record.endpoint), (&b"10.0.0.1"[..], &b"/a"[..]));
     assert_eq!((record.second, record.status, record.size), (1_431_857_103, 200, 17));
-    assert_eq!((record.names, record.milliseconds), (Some((&b"-"[..], &b"curl/8"[..])), Some(42.0)));
+    assert_eq!(
+        (record.referrer, record.agent, record.milliseconds),
+        (Some(&b"-"[..]), Some(&b"curl/8"[..]), Some(42.0))
+    );
 }
 
 #[test]
@@ -72,10 +75,10 @@ fn an_endpoint_is_a_path() {
 #[test]
 fn records_have_a_place_in_every_column() {
     let mut records = Records::with_capacity(2, 10);
-    assert_eq!(records.read(LINE), Ok(()));
-    assert_eq!(records.read(b"rubbish"), Err(Reason::Beginning));
-    assert_eq!(records.read(&LINE[..LINE.len() - 19]), Ok(()));
-    assert_eq!(records.read(&[LINE, b"\r"].concat()), Ok(()));
+    assert_eq!(records.read(LINE, None), Ok(()));
+    assert_eq!(records.read(b"rubbish", None), Err(Reason::Beginning));
+    assert_eq!(records.read(&LINE[..LINE.len() - 19], None), Ok(()));
+    assert_eq!(records.read(&[LINE, b"\r"].concat(), None), Ok(()));
     assert_eq!((records.len(), records.agent.ends.clone()), (3, vec![0, 6, 6, 12]));
     assert_eq!((0..3).map(|place| records.named.get(place)).collect::<Vec<_>>(), [true, false, true]);
     assert_eq!((records.named.zeros(), records.timed.zeros()), (1, 1));

@@ -2,6 +2,7 @@
 
 use super::to_bytes;
 use crate::{errors, gil};
+use drainq_core::access_log::format::{Field, LineFormat, Meaning, Prefix};
 use drainq_core::access_log::line::lines_of;
 use drainq_core::access_log::records::{Records, Texts};
 use drainq_core::access_log::validity_bitmap::ValidityBitmap;
@@ -19,9 +20,14 @@ type Buffers<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, B
 /// The number of records, the buffers of each column, and the bad lines.
 type Columns<'py> = (usize, Vec<Buffers<'py>>, Vec<(usize, Bound<'py, PyBytes>, &'static str)>);
 
+/// The prefix of each line, its fields (the text in front, the meaning, the scale), and the text after the last one.
+type Declared = (String, Vec<(String, String, f64)>, String);
+
 /// Reads lines of an access log into columns, without the GIL.
 #[pyfunction]
-pub fn read_access_log<'py>(piece: &Bound<'py, PyBytes>) -> PyResult<Columns<'py>> {
+#[pyo3(signature = (piece, format=None))]
+pub fn read_access_log<'py>(piece: &Bound<'py, PyBytes>, format: Option<Declared>) -> PyResult<Columns<'py>> {
+    let format = format.map(format_of).transpose()?;
     let (py, bytes) = (piece.py(), piece.as_bytes());
     if bytes.len() > i32::MAX as usize {
         let (most, got) = (i32::MAX, bytes.len());
@@ -29,16 +35,30 @@ pub fn read_access_log<'py>(piece: &Bound<'py, PyBytes>) -> PyResult<Columns<'py
             "lines must be at most {most} bytes in one call, got {got}: pass slices"
         )));
     }
-    let (records, bad) = gil::released(py, || read(bytes));
+    let (records, bad) = gil::released(py, || read(bytes, format.as_ref()));
     let bad = bad.into_iter().map(|(place, line, reason)| (place, PyBytes::new(py, &line), reason)).collect();
     Ok((records.len(), buffers(py, records), bad))
 }
 
-fn read(piece: &[u8]) -> (Records, Vec<BadLine>) {
+fn format_of((prefix, fields, tail): Declared) -> PyResult<LineFormat> {
+    let prefix = match &*prefix {
+        "" => Prefix::None,
+        "cri" => Prefix::Cri,
+        "syslog" => Prefix::Syslog,
+        _ => return Err(errors::bad_value(format!("no such prefix: {prefix:?}"))),
+    };
+    let field = |(before, name, scale): (String, String, f64)| {
+        let meaning = Meaning::named(&name, scale);
+        Ok(Field { before, meaning: meaning.ok_or_else(|| errors::bad_value(format!("no such field: {name:?}")))? })
+    };
+    Ok(LineFormat { prefix, fields: fields.into_iter().map(field).collect::<PyResult<_>>()?, tail })
+}
+
+fn read(piece: &[u8], format: Option<&LineFormat>) -> (Records, Vec<BadLine>) {
     let mut records = Records::with_capacity(piece.len() / USUAL_LINE, piece.len());
     let mut bad = Vec::new();
     for (place, line) in lines_of(piece).enumerate() {
-        if let Err(reason) = records.read(line) {
+        if let Err(reason) = records.read(line, format) {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             bad.push((place, line.to_vec(), reason.text()));
         }
@@ -58,7 +78,7 @@ fn buffers(py: Python<'_>, records: Records) -> Vec<Buffers<'_>> {
         text(None, &records.endpoint),
         number(&records.status),
         number(&records.size),
-        text(valid(&records.named), &records.referrer),
+        text(valid(&records.referred), &records.referrer),
         text(valid(&records.named), &records.agent),
         (valid(&records.timed), None, to_bytes(py, &records.milliseconds, f64::to_ne_bytes)),
     ]

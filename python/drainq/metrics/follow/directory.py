@@ -27,9 +27,13 @@ class Directory:
         path: of the directory. memory: the counted bytes of its files.
         settled: seconds without a change after which a file is finished.
         say: called with a sentence for the user.
+        format: of the lines; None: found from the first lines of each file.
     """
 
-    def __init__(self, path: str, memory: Memory, settled: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: str, memory: Memory, settled: float, say: Callable[[str], None], format: str | None = None
+    ) -> None:
+        self._format = format
         self.path, self._memory, self._settled, self._say = path, memory, settled, say
         self._said: dict[str, str] = {}
         self._young: dict[str, int] = {}
@@ -96,7 +100,7 @@ class Directory:
             if young.get(name, size) != size:
                 self._tell(name, f"{path!r} is being written; it is counted after {self._settled:g} s without a change")
             return None
-        source = find(0, path)
+        source = find(0, path, self._format)
         if not source.compressed and not _ends_a_line(path):
             raise UserError(
                 f"{path!r} looks half-written, for its last line has no line end; it is not counted until it has"

@@ -84,6 +84,7 @@ def follow(
     use_archive: bool = True,
     top: int = DEFAULT_TOP,
     max_bad: float = MAX_BAD,
+    format: str | None = None,
     every: float = DEFAULT_EVERY,
     settled: float = DEFAULT_SETTLED,
     say: Callable[[str], None] = print,
@@ -96,7 +97,7 @@ def follow(
     Args:
         path: a directory into which finished logs are moved, or a log, which need not exist yet.
         ended: waited for between two rounds.
-        database, out, master, heap, use_archive, top, progress, context: as for :func:`drainq.metrics.job.run`.
+        database, out, master, heap, use_archive, top, format, progress, context: as for :func:`drainq.metrics.job.run`.
         engine: ``"spark"`` or ``"local"``. None is Spark for a directory. A file is always followed by ``"local"``.
         every: seconds between two rounds.
         max_bad: percent of the lines that may be bad without a complaint.
@@ -136,9 +137,9 @@ def follow(
         try:
             if is_directory:
                 spark = launch.context() if launch else context
-                made = _directory_rounds(path, memory, rounds, settled, say, now, spark, directory, uncounted)
+                made = _directory_rounds(path, memory, rounds, settled, say, now, spark, directory, uncounted, format)
             else:
-                made = _file_rounds(path, connected, memory, rounds, settled, say, now, uncounted)
+                made = _file_rounds(path, connected, memory, rounds, settled, say, now, uncounted, format)
             with contextlib.closing(made):
                 _until_ended(made, ended, every, progress or Progress(None), path, rounds)
         except (Interrupted, KeyboardInterrupt):
@@ -179,13 +180,14 @@ def _directory_rounds(
     spark: SparkContext | None,
     out: Path,
     uncounted: dict[str, str],
+    format: str | None,
 ) -> Generator[str, None, None]:
     """Count the finished files of a directory, a round for each ``next``."""
     from drainq.metrics.engine import InThreads, OnSpark
     from drainq.metrics.follow.directory import Directory
     from drainq.metrics.follow.file_stream import FileStream
 
-    directory = Directory(path, memory, settled, say)
+    directory = Directory(path, memory, settled, say, format)
 
     def load(sources: list[Source]) -> None:
         with contextlib.suppress(FileChanged):  # the next look finds it again
@@ -215,12 +217,13 @@ def _file_rounds(
     say: Callable[[str], None],
     now: Callable[[], float],
     uncounted: dict[str, str],
+    format: str | None,
 ) -> Generator[str, None, None]:
     """Count the lines that were appended to a file, a round for each ``next``."""
     from drainq.metrics.engine import InThreads
     from drainq.metrics.follow.tail import Tail
 
-    tail = Tail(path, memory, lambda file: counted_beginning(file, database), settled, say)
+    tail = Tail(path, memory, lambda file: counted_beginning(file, database), settled, say, format)
     try:
         while True:
             while grown := tail.look(now()):  # a long file takes several rounds

@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow.counted import GONE, Counted, Memory, head_of
+from drainq.metrics.log_files import format_of
 from drainq.metrics.open_log import HEAD, is_compressed
 from drainq.metrics.outcome import LogCounts
 
@@ -36,11 +37,13 @@ class Appended:
 
     Args:
         source: the file's place in the round. begin: the lines' place in the file, in bytes. data: the lines.
+        format: of the lines, as of a source.
     """
 
     source: int
     begin: int
     data: bytes
+    format: str = ""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the lines, in pieces of whole lines."""
@@ -54,7 +57,7 @@ class Grown:
 
     Args:
         path: of the file. counted: its row before the round. data: whole lines, or nothing.
-        changed, head, sha256: the new values of the row.
+        changed, head, sha256: the new values of the row. format: of the lines.
     """
 
     path: str
@@ -63,11 +66,13 @@ class Grown:
     changed: int
     head: str
     sha256: str
+    format: str = ""
 
     def tasks(self, source: int) -> list[tuple[Appended, ...]]:
         """Cut the lines into tasks for several threads."""
         begin = self.counted.bytes
-        return [(Appended(source, begin + start, self.data[start:end]),) for start, end in _cuts(self.data, TASK)]
+        cuts = _cuts(self.data, TASK)
+        return [(Appended(source, begin + start, self.data[start:end], self.format),) for start, end in cuts]
 
     def after(self, counts: LogCounts) -> Counted:
         """Return the row of the file after the round."""
@@ -98,6 +103,7 @@ class Tail:
         beginning: returns the bytes and lines of a file that were loaded as a log.
         settled: seconds without a change after which a rotated file is counted to its end.
         say: called with a sentence for the user.
+        format: of the lines; None: found from the first lines of each file.
     """
 
     def __init__(
@@ -107,7 +113,9 @@ class Tail:
         beginning: Callable[[BinaryIO], tuple[int, int, int, int]],
         settled: float,
         say: Callable[[str], None],
+        format: str | None = None,
     ) -> None:
+        self._format = format
         self.path, self._memory, self._beginning, self._settled, self._say = path, memory, beginning, settled, say
         self._open: list[_Open] = []
         self._missing = False
@@ -260,7 +268,12 @@ class Tail:
             return None
         end = position + len(data)
         sha256 = _digest(each.file, end) if ended else ""
-        return Grown(each.path, each.counted, data, status.st_mtime_ns, head_of(each.file, end), sha256)
+        format = self._format
+        if format is None:
+            format = format_of(each.path, os.pread(each.file.fileno(), min(end, 1 << 18), 0))
+            if format and not position:
+                self._say(f"{each.path!r} is read as {format}")
+        return Grown(each.path, each.counted, data, status.st_mtime_ns, head_of(each.file, end), sha256, format)
 
     def _goes_on(self) -> bool:
         """Return whether the current file has lines. Then the server no longer writes to the rotated ones."""

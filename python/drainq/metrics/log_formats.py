@@ -1,0 +1,180 @@
+"""Formats of access logs, each declared by one line of the server's own language.
+
+A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), or a format of gunicorn
+(``%(h)s``). ``tomcat:`` in front gives ``%D`` and ``%T`` Tomcat's units; ``syslog:`` and ``cri:`` are for lines behind
+the prefix of a logger. It becomes one table of fields, which the native reader follows.
+
+1. A field that is not known is read over. Of two fields for one column the first by rank is read.
+2. A number has the unit of its declaration; none is guessed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+from drainq._native import read_access_log
+
+Field = tuple[str, str, float]
+"""The text in front of a field, its meaning, and how many of its unit are a second, for a time."""
+Table = tuple[str, tuple[Field, ...], str]
+"""The prefix of each line, the fields from left to right, and the text after the last one."""
+
+_COMBINED = '%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"'
+_MAIN = (
+    '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"'
+)
+BUILT_IN = {
+    "common": '%h %l %u %t "%r" %>s %b',
+    "combined": _COMBINED,
+    "common_us": '%h %l %u %t "%r" %>s %b %D',
+    "common_ms": '%h %l %u %t "%r" %>s %b %{ms}T',
+    "common_s": '%h %l %u %t "%r" %>s %b %T',
+    "combined_us": f"{_COMBINED} %D",
+    "combined_ms": f"{_COMBINED} %{{ms}}T",
+    "combined_s": f"{_COMBINED} %T",
+    "vhost_combined": f"%v:%p {_COMBINED}",
+    "combinedio": f"{_COMBINED} %I %O",
+    "nginx_main": f'{_MAIN} "$http_x_forwarded_for"',
+    "nginx_main_time": f'{_MAIN} "$http_x_forwarded_for" $request_time',
+    "nginx_times": f"{_MAIN} $request_time $upstream_response_time",
+    "nginx_named_times": f'{_MAIN} rt=$request_time uct="$upstream_connect_time" uht="$upstream_header_time" '
+    'urt="$upstream_response_time"',
+    "ingress_nginx": f"{_MAIN} $request_length $request_time [$proxy_upstream_name] [$proxy_alternative_upstream_name] "
+    "$upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id",
+    "traefik": f'{_MAIN} $number "$router" "$server" ${{duration_ms}}ms',
+    "alb": "$type $time_iso8601 $elb $client_and_port $target $part1 $part2 $part3 $status $target_status $received "
+    '$body_bytes_sent "$request" "$http_user_agent" $rest',
+}  # fmt: skip
+"""Declarations by name."""
+
+_MEANINGS: dict[str, tuple[str, int, str, float]] = {}
+"""By the name of a field: the column, the rank (the lowest is read), the meaning, and the scale."""
+for _column, _meaning, _scale, _names in (
+    ("client", "client", 1, "remote_addr %h %a %{c}a realip_remote_addr http_x_forwarded_for %{x-forwarded-for}i"),
+    ("client", "client_and_port", 1, "client_and_port"),
+    ("time", "stamp", 1, "time_local %t"),
+    ("time", "iso", 1, "time_iso8601"),
+    ("time", "epoch", 1, "msec %{sec}t"),
+    ("time", "epoch", 1e3, "%{msec}t"),
+    ("time", "epoch", 1e6, "%{usec}t"),
+    ("path", "request", 1, "request %r"),
+    ("path", "target", 1, "request_uri uri %U"),
+    ("status", "status", 1, "status %s"),
+    ("size", "size", 1, "body_bytes_sent %b %B bytes_sent %O"),
+    ("referrer", "referrer", 1, "http_referer %{referer}i"),
+    ("agent", "agent", 1, "http_user_agent %{user-agent}i"),
+    ("duration", "seconds", 1, "request_time %L"),
+    ("duration", "whole", 1e6, "%D %{us}T"),
+    ("duration", "whole", 1e3, "%{ms}T %M duration_ms"),
+    ("duration", "whole", 1, "%{s}T %T"),
+    *((name, "digits", 1, name) for name in ("%I", "%p", "request_length", "number", "received")),
+    ("user", "user", 1, "remote_user %u"),
+    ("rest", "remainder", 1, "rest"),
+    *((f"part{_part}", "seconds", 1, f"part{_part}") for _part in (1, 2, 3)),
+):
+    for _name in _names.split():
+        _MEANINGS[_name] = (_column, len(_MEANINGS), _meaning, _scale)
+_TOMCAT = {"%D": ("duration", 0, "whole", 1e3), "%T": ("duration", 1, "seconds", 1.0)}
+
+_NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_GUNICORN = re.compile(r"%\((\{[^}]+\})?(\w)\)s")
+_APACHE = re.compile(r"%[!\d,<>]*(\{[^}]*\})?(\^..|[A-Za-z])")
+
+
+class _Found(NamedTuple):
+    before: str
+    name: str
+
+
+_PREFIXES = ("syslog", "cri", "tomcat")
+_SAMPLE = 50  # lines by which a format is found
+
+
+def table_of(format: str) -> Table | None:
+    """Return the table of a format, or None for common or combined, which are read without one."""
+    return None if format in ("", "common", "combined") else compiled(format)
+
+
+def found_in(head: bytes) -> list[str]:
+    """Return the declared formats that fit the first lines of a log, one for each meaning; "" is common or combined.
+
+    Four of five lines must fit. Two formats with another unit of the request time have two meanings.
+
+    Example:
+        >>> found_in(b'::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17')
+        ['']
+        >>> found_in(b'www:80 ::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17 "-" "curl/8"')
+        ['vhost_combined']
+    """
+    whole, end, cut = head.rpartition(b"\n")
+    sample = b"\n".join((whole if end else cut).split(b"\n")[:_SAMPLE])
+    for prefix in ("", "syslog:", "cri:"):
+        fits: dict[object, str] = {}
+        for name in BUILT_IN:
+            table = compiled(prefix + name)
+            records, columns, bad = read_access_log(sample, table)
+            if records and records >= 4 * len(bad):
+                unit = [field[1:] for field in table[1] if field[1] in ("whole", "seconds")]
+                fits.setdefault((str(unit), *columns), prefix + name)
+        if fits and not {"common", "combined"}.issuperset(fits.values()):
+            return list(fits.values())
+        records, _, bad = read_access_log(sample)
+        if records >= 4 * len(bad):
+            break
+    return [""]
+
+
+@functools.lru_cache(maxsize=100)
+def compiled(declaration: str) -> Table:
+    """Return the table of fields of a declaration, or of a built-in name.
+
+    Raises:
+        ValueError: the text is no declaration, or no text separates two of its fields.
+
+    Example:
+        >>> compiled('$remote_addr [$time_local] "$request" $status')[1][1]
+        (' [', 'stamp', 1.0)
+    """
+    prefix, _, rest = declaration.partition(":")
+    prefix, text = (prefix, rest) if prefix in _PREFIXES else ("", declaration)
+    meanings = {**_MEANINGS, **_TOMCAT} if prefix == "tomcat" else _MEANINGS
+    fields, tail = _split(BUILT_IN.get(text, text).replace('\\"', '"'))
+    if not fields:
+        raise ValueError(
+            f"--format must be one of {', '.join(BUILT_IN)}, or a LogFormat of Apache or a log_format of nginx, "
+            f"got {declaration!r}"
+        )
+    best: dict[str, int] = {}
+    for field in fields:
+        column, rank, *_ = meanings.get(field.name, ("", 0))
+        best[column] = min(best.get(column, rank), rank)
+    table, read = [], set()
+    for place, field in enumerate(fields):
+        if place and not field.before:
+            raise ValueError(f"--format must have a text between two fields, got none before {field.name!r}")
+        column, rank, meaning, scale = meanings.get(field.name, ("", 0, "", 1))
+        if rank != best[column] or column in read:
+            meaning, scale = "", 1
+        read.add(column if meaning else "")
+        table.append((field.before, meaning, float(scale)))
+    if missing := [column for column in ("time", "path", "status") if column not in read]:
+        raise ValueError(f"--format must have a {', a '.join(missing)}, got {declaration!r}")
+    return prefix.replace("tomcat", ""), tuple(table), tail
+
+
+def _split(text: str) -> tuple[list[_Found], str]:
+    """Return the fields of a declaration with the text in front of each, and the text after the last one."""
+    pattern = _NGINX if _NGINX.search(text) else _GUNICORN if _GUNICORN.search(text) else _APACHE
+    fields, end, carried = [], 0, ""
+    for found in pattern.finditer(text):
+        before, carried = carried + text[end : found.start()].replace("%%", "%"), ""
+        first, second = found.groups()
+        name = first or second if pattern is _NGINX else f"%{(first or '').lower()}{second}"
+        if name == "%t":
+            before, carried = f"{before}[", "]"
+        end = found.end()
+        if name != "%q":  # the query is a part of the target in front of it
+            fields.append(_Found(before, name))
+    return fields, carried + text[end:]
