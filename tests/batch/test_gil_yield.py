@@ -118,7 +118,7 @@ def test_a_handler_that_produces_lets_another_drain_thread_run(make_queue):
 
 
 def test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits(make_queue):
-    """Its items go in without a check, far below a quarter of the partition; the call itself checks at its end."""
+    """The partition is far less than a quarter full, so a push does not check; the call checks once, when it ends."""
     queue, handled = queue_of(make_queue, buffer_size=1_000_000)
     assert is_yielded(queue, handled, lambda: queue.produce_many([1, 2, 3]), 80)
 

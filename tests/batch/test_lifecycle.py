@@ -239,7 +239,7 @@ def test_a_finaliser_that_runs_after_everything_may_make_every_call_of_a_queue_t
 
 
 def test_the_exit_waits_for_a_handler_that_hangs_as_long_as_its_queue_says():
-    """Without its configuration a queue gets 30 seconds at the exit, and half of that before."""
+    """By default the exit waits 30 seconds for a queue; this queue asks for less."""
     code = """
 import threading
 from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy

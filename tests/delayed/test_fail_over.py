@@ -332,7 +332,7 @@ def test_consume_outlives_a_full_sqlite_disk(sqlite, caplog):
     storage, acquire, refused = queue._session.storage, queue._session.storage.acquire, []
 
     def full(*arguments, **more):
-        """SQLite's own answer: no more pages, for a file that may not grow."""
+        """Make SQLite itself fail with "disk is full", by a limit of its pages."""
         if len(refused) < 3:
             refused.append(1)
             with storage._cursor() as cursor:

@@ -103,7 +103,7 @@ def test_a_shown_script_changes_nothing(database):
 
 
 def test_a_table_of_the_sources_library_is_adopted_and_shared(database, run):
-    """A JVM producer writes eight columns; we read, and what we write it can read."""
+    """A JVM producer writes eight columns. drainq reads its rows, and it can read drainq's rows."""
     run(SOURCES_POSTGRES if database.backend == "postgresql" else SOURCES_SQLITE)
     kind, now = partition_kind("mail", "java.lang.String"), int(database.now * 1000)
     insert = (

@@ -53,7 +53,10 @@ def connections_to(address: tuple[str, int]) -> int:
 
 @needs_proc
 def test_an_answer_ends_before_its_client_closes(server: MetricsServer) -> None:
-    """The endpoint closes its direction alone, and its socket a second later: of some clients one is in time to see it."""
+    """The endpoint shuts down its sending side first, and closes its socket a second later.
+
+    The test tries several clients, because only some look in time.
+    """
 
     def ends_first() -> bool:
         with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:

@@ -23,7 +23,7 @@ def put(reached: float, name: str = "put", most: float = 1.0) -> Figure:
 
 
 def published(*reached: float) -> Run:
-    """Return the last of several published runs, one a day."""
+    """Publish one run a day, and return the last."""
     run = None
     for day, one in enumerate(reached, 1):
         run = ranges.following(Run("queue", machine(day), [put(one)]), run)

@@ -19,7 +19,7 @@ def snapshot(now: Scrape, before: Scrape | None) -> dict[str, Any]:
 
     Args:
         now: the scrape to show.
-        before: an earlier one of the same process, for the rates; None: there are no rates.
+        before: an earlier answer of the same process, from which the rates are computed. None: no rates.
     Returns:
         ``url``, ``error`` and, if there is none, ``version`` and a list for each kind of object.
     """

@@ -53,9 +53,10 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
         capacity: the most items to buffer. The rate at which they are taken times the source's latency is enough.
         replenish_threshold: a pull that leaves this many items or fewer starts a refill; below ``capacity``.
         key: maps an item to its identity; None is the item itself.
-        in_flight: whether the source may bring back an item that was taken. ``"forget"``: at once. ``"ack"``: not
-            before :meth:`done`. ``"ttl"``: not for ``ttl`` seconds.
-        ttl: seconds, for ``"ttl"``, or after ``done`` with ``"ack"``.
+        in_flight: when the source may bring back an item that was taken. ``"forget"``: at once. ``"ack"``: after
+            :meth:`done`. ``"ttl"``: after ``ttl`` seconds.
+        ttl: seconds for which the source may not bring the item back. They count from the moment in which it was taken
+            with ``"ttl"``, and from :meth:`done` with ``"ack"``.
         on_error: ``"log"``; ``"raise"``: the next pull raises it, once; or a callable that takes the error.
         backoff: the delays before a source that failed or had nothing is asked again.
         eager: whether to start the first refill now instead of at the first pull.

@@ -108,7 +108,7 @@ def _texts_of_dates() -> dict[type, Callable[[Any], str]]:
 def _some_are(kinds: frozenset[type], rows: Iterable[Sequence[Any]]) -> bool:
     try:
         return not kinds.isdisjoint(map(type, chain.from_iterable(rows)))
-    except TypeError:  # a row is none, which the driver refuses
+    except TypeError:  # one of the rows is no sequence; the driver will refuse it
         return False
 
 

@@ -193,7 +193,7 @@ fn every_cut_separates_its_buckets() {
         let mapping = Mapping::of(scale);
         for index in 0..1 << scale {
             let cut = 2_f64.powf(f64::from(index) / f64::from(1 << scale));
-            // The library's power may be off in its last bit.
+            // `powf` may be wrong in the last bit.
             assert_eq!(mapping.index(cut * (1.0 + 4.0 * f64::EPSILON)), index, "above cut {index} at scale {scale}");
             assert_eq!(mapping.index(cut * (1.0 - 4.0 * f64::EPSILON)), index - 1, "below it");
         }
