@@ -225,7 +225,8 @@ class GroupBy:
         return pa.table({str(place): pa.nulls(0, kind) for place, kind in enumerate(self._types or ())})
 
     def _read(self, table: pa.Table, partial: bool) -> tuple[list[pa.DataType], list[bool], pa.Table]:
-        """Return the types of the results, whether each aggregate has a column, and the columns as a table whose names are their places."""
+        """Return the types of the results, whether each aggregate has a column, and a table of the columns, which
+        are named by their places."""
         labels = [*self._keys, *((a.name if partial else a.column) for a in self._aggregates)]
         names = table.column_names
         columns, types, present = {}, [], []
