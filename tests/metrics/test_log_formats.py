@@ -5,8 +5,10 @@ The lines are written from the formats' public specifications, and the truth sta
 
 from __future__ import annotations
 
+import json
 import random
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,9 @@ from drainq.columns import parse_access_log
 from drainq.metrics.errors import UserError
 from drainq.metrics.job import run
 from drainq.metrics.log_files import find
-from drainq.metrics.log_formats import BUILT_IN, compiled, found_in, table_of
+from drainq.metrics.log_formats import BUILT_IN, compiled, found_in, table_of, unwrapped
 from drainq.sql import Database
+from tests.metrics.logs import contents
 
 MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
@@ -93,6 +96,10 @@ LOGS = {
     "syslog:vhost_combined": (lambda r: f"2025-03-29T22:00:00Z web1 httpd[7]: www:80 {combined(r)}", "none"),
     "syslog:combined": (lambda r: f"<190>1 2025-03-29T22:00:00Z web1 nginx - - - {combined(r)}", "none"),
     "cri:combined": (lambda r: f"2025-03-29T22:00:00.000000000Z stdout F {combined(r)}", "none"),
+    "docker:nginx_main": (
+        lambda r: json.dumps({"log": f'{combined(r)} "-"\n', "stream": "stdout", "time": "2025-03-29T22:00:00.0Z"}),
+        "none",
+    ),
     "cri:common": (lambda r: f"2025-03-29T22:00:00.000000000Z stdout F {common(r)}", "none"),
     "tomcat:%h %l %u %t \"%r\" %s %b %D": (lambda r: f"{common(r)} {int(r[7] * 1000)}", "ms"),
     "tomcat:%h %l %u %t \"%r\" %s %b %T": (lambda r: f"{common(r)} {r[7]:.3f}", "point"),
@@ -133,7 +140,8 @@ def truth(name, r):
 @pytest.mark.parametrize("name", LOGS)
 def test_a_declared_format_is_read_as_it_was_written(name):
     made = list(requests(300))
-    columns, bad = parse_access_log("".join(f"{LOGS[name][0](r)}\r\n" for r in made).encode(), compiled(name))
+    text = "".join(f"{LOGS[name][0](r)}\r\n" for r in made).encode()
+    columns, bad = parse_access_log(unwrapped(text, name), compiled(name))
     assert bad == []
     assert [tuple(row.values()) for row in columns.to_pylist()] == [truth(name, r) for r in made]
 
@@ -175,6 +183,21 @@ def test_the_job_reads_each_log_by_its_own_format(tmp_path, capsys):
     assert main(["metrics", unclear, "--explain", "--format", "combined_ms"]) == 0
     said = capsys.readouterr().out
     assert said.count("\nline ") == 10 and f"    milliseconds {round(made[0][7] * 1e6):.1f}\n" in said
+
+
+@pytest.mark.system
+def test_spark_reads_each_format_as_threads_do(spark, tmp_path):
+    pytest.importorskip("pyspark")
+    names = ["vhost_combined", "alb", "syslog:nginx_main", "docker:nginx_main"]
+    paths = [str(tmp_path / name.replace(":", "_")) for name in names]
+    for name, path in zip(names, paths):
+        Path(path).write_text("".join(f"{LOGS[name][0](r)}\n" for r in requests(200)))
+    found = []
+    for engine, context in (("local", None), ("spark", spark.sparkContext)):
+        outcome = run(paths, out=tmp_path / engine, engine=engine, context=context)
+        assert (outcome.reconciled, outcome.parsed, [log.format for log in outcome.sources]) == (True, 800, names)
+        found.append(contents(f"sqlite:///{tmp_path}/{engine}/metrics.db"))
+    assert found[0] == found[1]
 
 
 def test_a_followed_file_is_read_by_its_format(tmp_path, following):
@@ -219,6 +242,7 @@ def test_random_bytes_are_a_record_or_have_a_reason(seed):
                 )
             lines.append(bytes(text).replace(b"\n", b" "))
         lines += [lines[0][:length] for length in range(60)]
-        columns, bad = parse_access_log(b"\n".join(lines) + b"\n", compiled(name))
+        lines += [b"[" * 100_000, b'{"log":1}', b'{"log":"a\\nb\\ud800"}']
+        columns, bad = parse_access_log(unwrapped(b"\n".join(lines) + b"\n", name), compiled(name))
         columns.validate(full=True)
         assert len(columns) + len(bad) == len(lines) and all(reason for *_, reason in bad)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from drainq.columns import parse_access_log
 from drainq.metrics.log_files import find
-from drainq.metrics.log_formats import table_of
+from drainq.metrics.log_formats import table_of, unwrapped
 from drainq.metrics.open_log import BOM, opened
 from drainq.metrics.outcome import COMMON
 from drainq.metrics.storable_text import text
@@ -27,7 +27,8 @@ def explained(path: str, format: str | None) -> Iterator[str]:
     yield f"{path}: read as {source.format or COMMON}"
     with opened(path) as file:
         for number, line in enumerate(itertools.islice(file, LINES), start=1):
-            columns, bad = parse_access_log(line.removeprefix(BOM) if number == 1 else line, table_of(source.format))
+            inner = unwrapped(line.removeprefix(BOM) if number == 1 else line, source.format)
+            columns, bad = parse_access_log(inner, table_of(source.format))
             yield f"line {number}: {shortened(text(line.rstrip()), WIDEST)}"
             for row in columns.to_pylist():
                 for name, value in row.items():

@@ -1,8 +1,8 @@
 """Formats of access logs, each declared by one line of the server's own language.
 
 A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), or a format of gunicorn
-(``%(h)s``). ``tomcat:`` in front gives ``%D`` and ``%T`` Tomcat's units; ``syslog:`` and ``cri:`` are for lines behind
-the prefix of a logger. It becomes one table of fields, which the native reader follows.
+(``%(h)s``). ``tomcat:`` in front gives ``%D`` and ``%T`` Tomcat's units; ``syslog:``, ``cri:`` and ``docker:`` are for
+lines that a logger has wrapped. It becomes one table of fields, which the native reader follows.
 
 1. A field that is not known is read over. Of two fields for one column the first by rank is read.
 2. A number has the unit of its declaration; none is guessed.
@@ -11,6 +11,7 @@ the prefix of a logger. It becomes one table of fields, which the native reader 
 from __future__ import annotations
 
 import functools
+import json
 import re
 from typing import NamedTuple
 
@@ -88,8 +89,27 @@ class _Found(NamedTuple):
     name: str
 
 
-_PREFIXES = ("syslog", "cri", "tomcat")
+_PREFIXES = ("syslog", "cri", "docker", "tomcat")
 _SAMPLE = 50  # lines by which a format is found
+
+
+def unwrapped(piece: bytes, format: str) -> bytes:
+    r"""Take the lines of ``docker:`` out of their JSON, each from ``{"log":"...\n",...}``. A line that is none stays.
+
+    Example:
+        >>> unwrapped(b'{"log":"a \\"b\\"\\n","stream":"stdout"}\nno\n', "docker:common")
+        b'a "b"\nno\n'
+    """
+    if not format.startswith("docker:"):
+        return piece
+    lines = []
+    for line in piece.split(b"\n"):
+        try:
+            line = json.loads(line)["log"].rstrip("\r\n").replace("\n", " ").encode(errors="replace")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            pass
+        lines.append(line)
+    return b"\n".join(lines)
 
 
 def table_of(format: str) -> Table | None:
@@ -110,11 +130,12 @@ def found_in(head: bytes) -> list[str]:
     """
     whole, end, cut = head.rpartition(b"\n")
     sample = b"\n".join((whole if end else cut).split(b"\n")[:_SAMPLE])
-    for prefix in ("", "syslog:", "cri:"):
+    for prefix in ("", "syslog:", "cri:", "docker:"):
+        lines = unwrapped(sample, prefix)
         fits: dict[object, str] = {}
         for name in BUILT_IN:
             table = compiled(prefix + name)
-            records, columns, bad = read_access_log(sample, table)
+            records, columns, bad = read_access_log(lines, table)
             if records and records >= 4 * len(bad):
                 unit = [field[1:] for field in table[1] if field[1] in ("whole", "seconds")]
                 fits.setdefault((str(unit), *columns), prefix + name)
@@ -161,7 +182,7 @@ def compiled(declaration: str) -> Table:
         table.append((field.before, meaning, float(scale)))
     if missing := [column for column in ("time", "path", "status") if column not in read]:
         raise ValueError(f"--format must have a {', a '.join(missing)}, got {declaration!r}")
-    return prefix.replace("tomcat", ""), tuple(table), tail
+    return prefix if prefix in ("syslog", "cri") else "", tuple(table), tail
 
 
 def _split(text: str) -> tuple[list[_Found], str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from drainq.columns import parse_access_log
 from drainq.metrics.arrays import integers, of_integers
 from drainq.metrics.blocks import Task
-from drainq.metrics.log_formats import table_of
+from drainq.metrics.log_formats import table_of, unwrapped
 from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead
 from drainq.metrics.open_log import BOM
 
@@ -35,7 +35,7 @@ class Reader:
                 self._check()
                 if block.begin == before == 0:
                     piece = piece.removeprefix(BOM)
-                columns, bad = parse_access_log(piece, table_of(block.format))
+                columns, bad = parse_access_log(unwrapped(piece, block.format), table_of(block.format))
                 if len(columns):
                     yield from metrics_of(with_keys(columns))
                 if bad:

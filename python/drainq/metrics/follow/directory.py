@@ -105,6 +105,8 @@ class Directory:
             raise UserError(
                 f"{path!r} looks half-written, for its last line has no line end; it is not counted until it has"
             )
+        if source.format:
+            self._tell(name, f"{path!r} is read as {source.format}")
         return source
 
     def _tell(self, name: str, sentence: str) -> None:
