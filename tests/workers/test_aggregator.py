@@ -77,7 +77,7 @@ def test_what_cannot_be_handed_on_at_close_is_lost_and_said_so(caplog):
     assert (totals.stats().sent, totals.stats().lost) == (0, 2)
     name = "metrics-aggregator"
     assert caplog.messages == [
-        f"{name} could not hand on 2 items; they are kept", f"{name} gives up 2 items at close()"
+        f"{name} could not hand on 2 items; they are kept", f"{name}: close() gives up 2 items that were not sent"
     ]  # fmt: skip
 
 

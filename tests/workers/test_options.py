@@ -242,11 +242,11 @@ def test_on_error_is_told_once_what_close_gives_up(late, caplog):
     told.sort(key=str)
     assert told == [
         ([0], Undelivered, "1 items are lost: the time of close() ran out while they were sent"),
-        ([], DeliveryError, "5 queued items are lost: the time of close() ran out"),
+        ([], DeliveryError, "close() gives up 5 items that were not sent"),
     ]
     sums = MetricsAggregator(key=len, merge=max, sink=lambda rows: 1 / 0, on_error=tell)
     assert sums.produce("a") and sums.flush(PATIENCE) is False and sums.close(0.01) is False
-    assert told[2:] == [([], DeliveryError, "1 queued items are lost: the time of close() ran out")]
+    assert told[2:] == [([], DeliveryError, "close() gives up 1 items that were not sent")]
     assert [record.message for record in caplog.records if "lost" in record.message] == []
 
 

@@ -390,7 +390,7 @@ class Worker(Producer[Item]):
 
     def _tell_given_up(self, count: int) -> None:
         """Tell how many items are lost that are not at hand."""
-        error = DeliveryError(f"{self._name}: {count} queued items are lost: the time of close() ran out")
+        error = DeliveryError(f"{self._name}: close() gives up {count} items that were not sent")
         if count and not self._tell([], error):
             log.error("%s", error)
 
