@@ -246,3 +246,13 @@ def test_random_bytes_are_a_record_or_have_a_reason(seed):
         columns, bad = parse_access_log(unwrapped(b"\n".join(lines) + b"\n", name), compiled(name))
         columns.validate(full=True)
         assert len(columns) + len(bad) == len(lines) and all(reason for *_, reason in bad)
+
+
+def test_records_with_and_without_a_referrer_keep_their_names_apart():
+    agent_alone, both = '$remote_addr [$time_local] "$request" $status', '"$http_referer"'
+    table = compiled(f'{agent_alone} "$http_user_agent"')
+    line = b'::1 [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 "curl"\n'
+    columns, _ = parse_access_log(line * 10, table)
+    assert (columns["referrer"].null_count, columns["agent"].to_pylist()) == (10, [b"curl"] * 10)
+    columns, _ = parse_access_log(line * 10, compiled(f"{agent_alone} {both}"))
+    assert (columns["agent"].null_count, columns["referrer"].to_pylist()) == (10, [b"curl"] * 10)

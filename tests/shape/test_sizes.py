@@ -27,7 +27,7 @@ CEILINGS = {
     "core: batch queue": (3_978, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
     "set queue": (1_155, [f"{CORE}/sources", f"{BINDING}/sources"]),
-    "columns": (1_332, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
+    "columns": (1_336, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (886, [BINDING]),
     "binding: batch queue": (3_303, [f"{BINDING}/batch"]),

@@ -48,8 +48,8 @@ pub struct Records {
     pub size: Vec<i64>,
     /// Referrers, valid by [`Records::referred`].
     pub referrer: Texts,
-    /// The records with a referrer.
-    pub referred: ValidityBitmap,
+    /// The records with a referrer, from the first on that has either a referrer or a user agent alone.
+    referred: Option<ValidityBitmap>,
     /// User agents, valid by [`Records::named`].
     pub agent: Texts,
     /// The records with a user agent.
@@ -72,7 +72,7 @@ impl Records {
             status: Vec::with_capacity(lines),
             size: Vec::with_capacity(lines),
             referrer: texts(5),
-            referred: ValidityBitmap::with_capacity(lines),
+            referred: None,
             agent: texts(2),
             named: ValidityBitmap::with_capacity(lines),
             milliseconds: Vec::with_capacity(lines),
@@ -84,6 +84,11 @@ impl Records {
     /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.second.len()
+    }
+
+    /// Returns the records with a referrer.
+    pub fn referred(&self) -> &ValidityBitmap {
+        self.referred.as_ref().unwrap_or(&self.named)
     }
 
     /// Whether there is none.
@@ -111,8 +116,10 @@ impl Records {
         self.status.push(record.status);
         self.size.push(record.size);
         self.referrer.push(record.referrer.unwrap_or_default());
-        self.referred.push(record.referrer.is_some());
         self.agent.push(record.agent.unwrap_or_default());
+        if self.referred.is_some() || record.referrer.is_some() != record.agent.is_some() {
+            self.referred.get_or_insert_with(|| self.named.clone()).push(record.referrer.is_some());
+        }
         self.named.push(record.agent.is_some());
         self.milliseconds.push(record.milliseconds.unwrap_or_default());
         self.timed.push(record.milliseconds.is_some());

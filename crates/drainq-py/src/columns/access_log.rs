@@ -78,7 +78,7 @@ fn buffers(py: Python<'_>, records: Records) -> Vec<Buffers<'_>> {
         text(None, &records.endpoint),
         number(&records.status),
         number(&records.size),
-        text(valid(&records.referred), &records.referrer),
+        text(valid(records.referred()), &records.referrer),
         text(valid(&records.named), &records.agent),
         (valid(&records.timed), None, to_bytes(py, &records.milliseconds, f64::to_ne_bytes)),
     ]
