@@ -6,7 +6,7 @@ from datetime import datetime, time, timedelta
 
 import pytest
 
-from drainq.delayed import CronDailySchedule, DelayedQueue
+from drainq.delayed import CronDailySchedule, CronMessage, DelayedQueue
 from tests.delayed.cron.ticks import START, UTC, drain
 
 
@@ -35,6 +35,14 @@ def test_a_daily_schedule_plans_its_window(queue):
         "20250102-12",
         "20250103-06",
     ]
+
+
+def test_of_two_messages_for_one_time_the_first_is_made(queue, clock):
+    at = START + timedelta(hours=1)
+    for _ in range(2):
+        queue.cron.install("h", "p", 60, lambda now: [CronMessage("first", at), CronMessage("second", at)]).close()
+    clock.advance(7200)
+    assert drain(queue) == ["first"]
 
 
 @pytest.mark.parametrize(

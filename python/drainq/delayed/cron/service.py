@@ -37,6 +37,7 @@ from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.schedule_watch import Watch
 from drainq.delayed.cron.tick_times import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
 from drainq.delayed.message import to_ms
+from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
 from drainq.threads import run_aside
 
@@ -359,11 +360,14 @@ class CronService(CronAdmin[T]):
 
     def _install(self, config_hash: str, key_prefix: str, messages: Sequence[CronMessage[T]], *, update: bool) -> int:
         check_names(config_hash, key_prefix)
-        ticks = [self._tick(config_hash, key_prefix, message) for message in messages]
+        ticks: dict[str, Tick] = {}
+        for message in messages:
+            tick = self._tick(config_hash, key_prefix, message)
+            ticks.setdefault(tick.key, tick)  # the first of two with one key
         now = to_ms(self._clock.now(), "the clock")
         made = self._call(
             lambda: self._storage.install_ticks(
-                self._kind, prefix=key_prefix, config_hash=config_hash, ticks=ticks, now=now, update=update
+                self._kind, prefix=key_prefix, config_hash=config_hash, ticks=[*ticks.values()], now=now, update=update
             )
         )
         if made:
