@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_140, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_086, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_087, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -36,6 +36,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "kafka": (("confluent_kafka",), "the exporter to Kafka"),
     "grpc": (("grpc", "google.protobuf"), "remote clients and servers, and the exporter to SkyWalking"),
     "otel": (("opentelemetry.metrics",), "queue counters through OpenTelemetry's meters"),
+    "zstd": (("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",), "access logs in zstd"),
     "cli": (("rich", "shtab"), "colours in `drainq top`, and shell completion"),
 }
 """The optional packages of each extra, and what the extra gives."""
