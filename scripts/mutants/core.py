@@ -261,6 +261,9 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
     "passes::a_pass_takes_a_few_batches_at_most": {
         "pass_cap": "a pass takes from all partitions",
     },
+    "passes::a_queue_that_was_alone_leaves_a_thread_of_the_pool_to_the_next": {
+        "pool_share_of_a_loan": "a queue that was alone hangs on every thread of its pool",
+    },
     "passes::every_partition_has_its_turn_under_overload": {
         "pass_turn": "each pass starts with the first partition",
     },

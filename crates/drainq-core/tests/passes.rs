@@ -1,6 +1,7 @@
 //! One pass at a time, on one thread: how much it takes, whose turn is next, and what a close changes.
 #![cfg(not(any(loom, drainq_shuttle)))]
 
+use drainq_core::batch::shared_scheduler::{Loan, Scheduler};
 use drainq_core::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
 use drainq_core::ring::Refusal;
 use std::sync::Arc;
@@ -71,6 +72,34 @@ fn every_partition_has_its_turn_under_overload() {
         taken.iter_mut().zip(pass(&mut drainer, 8)).for_each(|(sum, count)| *sum += count);
     }
     assert_eq!(taken, [8; 8]);
+}
+
+/// Its threads borrowed while it was alone, and its items come in when it no longer is.
+#[test]
+fn a_queue_that_was_alone_leaves_a_thread_of_the_pool_to_the_next() {
+    let pool = Scheduler::<Box<Item>, &str>::new(2);
+    let add = |name| {
+        let mut settings = Settings::new(1);
+        settings.partitions = PartitionPolicy::Fixed(2);
+        let queue = Arc::new(Queue::on_pool(name, settings, Grouping::ByKey, pool.sleepers()));
+        (0..2).for_each(|key| assert_eq!(queue.add_type(1.0) as usize, key));
+        pool.add(queue.clone(), name);
+        queue
+    };
+    let queue = add("alone");
+    let mut threads = [pool.thread(), pool.thread()];
+    let mut loans = threads.each_mut().map(|thread| thread.try_borrow().expect("a new slot is ready"));
+    assert!(matches!(loans[0].step(), Some(Step::Idle(_))), "no item yet");
+    add("next");
+    (0..2).for_each(|key| produce(&queue, key, 1).expect("there is room"));
+    assert!(loans.iter_mut().all(|loan| loan.step().is_none()), "both would begin a pass of one queue");
+    drop(loans);
+    let [first, second] = &mut threads;
+    let next = |loan: Option<Loan<'_, _, _>>| loan.map(|mut loan| (*loan.context(), loan.step().is_some()));
+    assert_eq!(next(first.try_borrow()), Some(("next", true)));
+    let mut hangs = first.try_borrow().expect("two items wait");
+    assert!(*hangs.context() == "alone" && matches!(hangs.step(), Some(Step::Pass(_))));
+    assert_eq!([next(second.try_borrow()), next(second.try_borrow())], [Some(("next", true)), None]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
     ///
     /// # Panics
     ///
-    /// On a drainer of a pool, whose threads wait in the pool: see [`Self::try_step`].
+    /// On a drainer of a pool, whose threads wait in the pool.
     pub fn next_step(&mut self, sync_with_producers: impl Fn(&dyn Fn())) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
@@ -118,7 +118,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// Makes a pass if there are items, without waiting; for a thread that serves several queues.
+    /// Makes a pass if there are items, without waiting.
     pub fn try_step(&mut self) -> Step<'_, T> {
         if self.take() { Step::Pass(Pass { drainer: self }) } else { Step::Idle(self) }
     }

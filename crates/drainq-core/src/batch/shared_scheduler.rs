@@ -12,12 +12,13 @@
 //! 3. A finished drainer is given back and not lent again. The last drainer of a queue takes the queue off the
 //!    scheduler.
 //!
-//! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits, and a queue whose handlers hang
-//! leaves at least one thread to the others.
+//! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits, and a queue whose
+//! handlers hang leaves at least one thread to the others, unless they hung on every thread while it was alone.
 //!
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds up every queue on its
 //! thread.
 
+use super::drain_step::Step;
 use super::drain_take::Drainer;
 use super::drain_worker;
 use super::item::{Keyed, ThreadId};
@@ -176,9 +177,22 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
         &self.member.context
     }
 
-    /// Returns the drainer, to make a pass with.
-    pub fn drainer(&mut self) -> &mut Drainer<T> {
-        self.drainer.as_mut().expect("a loan has its drainer until it ends")
+    /// Returns the number of the slot.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Makes a pass if there are items, without waiting; `None` if the thread has to leave them to another one, because
+    /// the queue has more loans than its share.
+    pub fn step(&mut self) -> Option<Step<'_, T>> {
+        let drainer = self.drainer.as_mut().expect("a loan has its drainer until it ends");
+        drainer.refresh();
+        if !drainer.has_work() {
+            drainer.queue().enter(drainer.id());
+            return Some(Step::Idle(drainer));
+        }
+        // Asked after the look for items: what came in after another queue was added is left to the share.
+        self.scheduler.board.is_within_share(self.member.number).then(|| drainer.try_step())
     }
 
     /// Notes that the pass found an item: the next sleep is the shortest again.

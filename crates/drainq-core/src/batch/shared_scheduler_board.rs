@@ -7,8 +7,9 @@
 //!
 //! # Invariants
 //! 1. A slot is lent to one thread at a time.
-//! 2. With several queues and several threads, no queue has a loan on every thread. A thread that borrows a slot and
-//!    finds no work there gives the slot back, and the loan no longer counts.
+//! 2. With several queues and several threads, no queue begins a pass on every thread. A thread that borrows a slot and
+//!    finds no work there gives the slot back, and the loan no longer counts. So does a thread whose queue was alone
+//!    when it borrowed, and has more loans than its share now ([`Board::is_within_share`]); a pass that has begun stays.
 //! 3. For any time T at which some thread will still be parked: the loans that can be made by T are no more than the
 //!    threads that are on their way or will wake up by T. So no thread stays parked while a slot can be lent.
 //!
@@ -227,6 +228,13 @@ impl Board {
             }
         }
         over
+    }
+
+    /// Whether a queue has no more loans than its share, which becomes smaller when a second queue is added.
+    pub fn is_within_share(&self, number: QueueNumber) -> bool {
+        let mut state = self.state.lock();
+        let share = state.share(self.threads);
+        state.queue(number).is_none_or(|queue| queue.lent <= share) || planted("pool_share_of_a_loan")
     }
 
     /// Lets the threads end once every queue has.

@@ -34,7 +34,7 @@ fn drain(pool: &Pool, handle: impl Fn(u32), enough: impl Fn(usize) -> bool) -> u
     let (mut seen, mut me) = (0, pool.thread());
     while !enough(seen) {
         let Some(mut loan) = me.borrow() else { break };
-        let Step::Pass(mut pass) = loan.drainer().try_step() else { continue };
+        let Some(Step::Pass(mut pass)) = loan.step() else { continue };
         while let Some(batch) = pass.next_batch() {
             batch.items.iter().for_each(|item| handle(item.content.get()));
             seen += batch.items.len();

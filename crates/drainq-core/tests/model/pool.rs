@@ -26,7 +26,7 @@ struct Known {
     queue: Arc<BatchQueue<Box<Item>>>,
     queued: Vec<u64>,
     produced: u64,
-    lent: HashSet<u16>,
+    lent: HashSet<usize>,
     closed: bool,
 }
 
@@ -34,7 +34,7 @@ impl Known {
     /// Whether a thread could find work here if the queue may have one more.
     fn has_work(&self) -> bool {
         let slots = self.queue.thread_count();
-        let free = |partition: usize| !self.lent.contains(&((partition % slots) as u16));
+        let free = |partition: usize| !self.lent.contains(&(partition % slots));
         match self.closed {
             false => (0..self.queued.len()).any(|partition| self.queued[partition] > 0 && free(partition)),
             true => self.lent.is_empty() && self.queued.iter().any(|count| *count > 0),
@@ -113,7 +113,7 @@ fn note(queues: &mut [Known], threads: usize, loan: Option<&mut Loan<'_, Box<Ite
         Some(loan) => {
             let number = *loan.context();
             let known = &mut queues[number];
-            assert!(known.lent.insert(loan.drainer().id()), "a slot is lent twice");
+            assert!(known.lent.insert(loan.slot()), "a slot is lent twice");
             assert!(known.lent.len() <= share, "one queue has {} of {threads} threads", known.lent.len());
         }
         None => {
@@ -130,9 +130,8 @@ fn work(queues: &mut [Known], loan: Option<Loan<'_, Box<Item>, usize>>) {
     let Some(mut loan) = loan else { return };
     let number = *loan.context();
     let known = &mut queues[number];
-    let id = loan.drainer().id();
-    known.lent.remove(&id);
-    let Step::Pass(mut pass) = loan.drainer().try_step() else { return };
+    known.lent.remove(&loan.slot());
+    let Some(Step::Pass(mut pass)) = loan.step() else { return };
     while let Some(batch) = pass.next_batch() {
         known.queued[batch.key as usize] -= batch.size;
         let size = batch.size;

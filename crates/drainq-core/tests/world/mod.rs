@@ -98,7 +98,7 @@ pub fn serve(pool: &Pool) {
     let mut me = pool.thread();
     while let Some(mut loan) = me.borrow() {
         let world = loan.context().clone();
-        let Step::Pass(pass) = loan.drainer().try_step() else { continue };
+        let Some(Step::Pass(pass)) = loan.step() else { continue };
         world.hand_out(pass);
         loan.found();
     }

@@ -5,8 +5,7 @@
 use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
 use crate::{errors, gil, thread};
-use drainq_core::batch::Drainer;
-use drainq_core::batch::shared_scheduler::Scheduler;
+use drainq_core::batch::shared_scheduler::{Loan, Scheduler};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +13,8 @@ use std::sync::{Arc, Weak};
 
 /// The drain side of a queue, as the threads of a pool see it.
 pub trait Serve: Send + Sync {
-    /// Makes one pass with a drainer of the queue, and the handler calls of this pass.
-    fn serve(&self, py: Python<'_>, drainer: &mut Drainer<Item>) -> Served;
+    /// Makes one pass with a borrowed drainer of the queue, and the handler calls of this pass.
+    fn serve(&self, py: Python<'_>, loan: &mut PoolLoan<'_>) -> Served;
 }
 
 /// The result of a step of a drain thread.
@@ -32,6 +31,9 @@ pub enum Served {
 /// The scheduler of the core. The scheduler drops a queue that has ended, and the right to call the queue's handlers
 /// with it.
 pub type PoolScheduler = Scheduler<Item, Arc<dyn Serve>>;
+
+/// A drainer of one of the queues of a pool, on loan to a thread.
+pub type PoolLoan<'a> = Loan<'a, Item, Arc<dyn Serve>>;
 
 /// The threads of a pool, which a forked child starts anew.
 struct PoolThreads {
@@ -133,7 +135,7 @@ fn run(py: Python<'_>, scheduler: &PoolScheduler) {
         });
         let Some(mut loan) = next else { return };
         let queue = loan.context().clone();
-        if queue.serve(py, loan.drainer()) == Served::Items {
+        if queue.serve(py, &mut loan) == Served::Items {
             loan.found();
         }
         last = Some(loan);

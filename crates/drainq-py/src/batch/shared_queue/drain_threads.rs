@@ -12,7 +12,7 @@ use super::SharedQueue;
 use crate::batch::caller::Caller;
 use crate::batch::caller_count::Role;
 use crate::batch::handler::Handler;
-use crate::batch::shared_scheduler::{Serve, Served};
+use crate::batch::shared_scheduler::{PoolLoan, Serve, Served};
 use crate::batch::types::item::Item;
 use crate::python_calls::log;
 use crate::{errors, gil, thread};
@@ -142,37 +142,38 @@ impl SharedQueue {
         }
     }
 
-    /// Takes one step without the GIL, then makes its handler calls with the GIL.
-    fn serve<'a>(&self, py: Python<'_>, step: impl Send + FnOnce() -> Step<'a, Item>) -> Served {
+    /// Takes one step without the GIL, if there is one for this thread, then makes its handler calls with the GIL.
+    fn serve<'a>(&self, py: Python<'_>, step: impl Send + FnOnce() -> Option<Step<'a, Item>>) -> Served {
         let gil_yield = &self.process().gil_yield;
         let is_made = self.is_made();
         let (step, asked_at) = gil::released(py, || {
             let step = step();
-            let asked_at = matches!(step, Step::Pass(_)).then(|| gil_yield.ask());
+            let asked_at = matches!(step, Some(Step::Pass(_))).then(|| gil_yield.ask());
             (step, asked_at)
         });
         let granted_at = asked_at.map(|asked_at| gil_yield.granted(asked_at));
         match step {
-            Step::Pass(pass) => {
+            Some(Step::Pass(pass)) => {
                 self.process().waiting_tasks.wake();
                 self.deliver_pass(py, pass, granted_at.unwrap_or_else(Instant::now));
                 self.process().waiting_tasks.wake();
                 Served::Items
             }
-            Step::Idle(drainer) => {
+            Some(Step::Idle(drainer)) => {
                 if is_made {
                     self.call_on_idle(py, drainer);
                 }
                 Served::Nothing
             }
-            Step::Closed => Served::Closed,
+            Some(Step::Closed) => Served::Closed,
+            None => Served::Nothing,
         }
     }
 }
 
 impl Serve for Caller {
-    fn serve(&self, py: Python<'_>, drainer: &mut Drainer<Item>) -> Served {
-        self.shared().serve(py, || drainer.try_step())
+    fn serve(&self, py: Python<'_>, loan: &mut PoolLoan<'_>) -> Served {
+        self.shared().serve(py, || loan.step())
     }
 }
 
@@ -188,5 +189,5 @@ fn run(py: Python<'_>, shared: &SharedQueue, mut drainer: Drainer<Item>) {
             process.gil_yield.granted_to_sleep(process.queue.is_drained());
         });
     };
-    while shared.serve(py, || drainer.next_step(sync_with_producers)) != Served::Closed {}
+    while shared.serve(py, || Some(drainer.next_step(sync_with_producers))) != Served::Closed {}
 }
