@@ -15,7 +15,6 @@ from drainq.export.remote.wire import LARGEST
 from drainq.sql.connect import CONNECT_TIMEOUT, LOCK_TIMEOUT
 from drainq.workers import (
     BatchWriter,
-    DeclaredMetrics,
     MetricsAggregator,
     MetricsPersister,
     SendingWorker,
@@ -161,11 +160,6 @@ def test_an_answer_that_had_to_be_awaited_is_no_answer(make, option):
 
 DEFAULTS = {
     WorkerOptions: {"retry_for": 60.0},
-    MetricsAggregator: {"flush_interval": 0.5},
-    TopN: {"flush_interval": None},
-    BatchWriter: {"threads": 1},
-    MetricsPersister: {"flush_interval": 5.0, "max_rows": 200_000},
-    DeclaredMetrics: {"flush_interval": 5.0, "max_rows": 200_000, "create": True},
     OtlpMetricsExporter: {"timeout": 10.0},
     SkyWalkingMetricsExporter: {
         "timeout": 10.0,
