@@ -257,7 +257,7 @@ def test_a_query_that_ends_fails_with_the_error_of_its_batch_or_else_with_javas_
     source = find(0, str(aged(logs / "a", "x\n", 20)))
     with pytest.raises(JobFailed, match="^the streaming query ended: the query failed$"):
         stream.take([source])
-    assert stream.announced == [f'["{source.path}", 2, {source.changed}]\n']
+    assert stream.announced == [f'["{source.path}", 2, {source.changed}, ""]\n']
 
     def fails(sources):
         raise UserError("the directory is full")
@@ -270,8 +270,8 @@ def test_a_query_that_ends_fails_with_the_error_of_its_batch_or_else_with_javas_
 
 
 def test_a_batch_has_the_files_that_did_not_change_since_and_none_once_the_following_has_ended(stream, logs):
-    kept, changed, gone = (find(0, str(aged(logs / name, "x\n", 20))) for name in "abc")
-    rows = [(json.dumps([each.path, each.size, each.changed]),) for each in (kept, changed, gone)]
+    kept, changed, gone = (find(0, str(aged(logs / name, "x\n", 20)), "combinedio") for name in "abc")
+    rows = [(json.dumps([each.path, each.size, each.changed, each.format]),) for each in (kept, changed, gone)]
     aged(logs / "b", "y\n", 19)
     os.remove(gone.path)
     batch = SimpleNamespace(collect=lambda: rows)

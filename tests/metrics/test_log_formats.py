@@ -202,16 +202,16 @@ def test_spark_reads_each_format_as_threads_do(spark, tmp_path):
 
 def test_a_followed_file_is_read_by_its_format(tmp_path, following):
     log = tmp_path / "access.log"
-    rows = [f"{LOGS['nginx_main'][0](r)}\n" for r in requests(60)]
-    log.write_text("".join(rows[:30]))
+    rows = [f"{LOGS['alb'][0](r)}\n" for r in requests(60)]
+    log.write_text("".join(rows[:50]))
 
     def more() -> None:
         with log.open("a") as file:
-            file.write("".join(rows[30:]))
+            file.write("".join(["noise\n" * 30, *rows[50:]]))
 
     found = following(log, more)
-    assert (found.outcome.parsed, found.outcome.bad) == (60, 0)
-    assert following.said == [f"{str(log)!r} is read as nginx_main"]
+    assert (found.outcome.parsed, found.outcome.bad) == (60, 30)
+    assert following.said == [f"{str(log)!r} is read as alb"]
 
 
 def test_what_is_no_declaration_is_refused(capsys):

@@ -1,7 +1,7 @@
 """The streaming query that loads finished files on Spark, one batch for each announcement.
 
-An announcement is a small file with the names of finished files. It is written under a hidden name and then renamed, so
-the query never reads half of one. Spark's file source reads announcements alone, so a log may have any name.
+An announcement is a small file that names finished files and their formats. It is written under a hidden name and then
+renamed, so the query never reads half of one. Spark's source reads announcements alone, so a log may have any name.
 
 1. After a crash the query repeats an uncommitted batch from its checkpoint. The database knows its files by content, so
    a batch whose transaction was committed changes nothing.
@@ -73,7 +73,7 @@ class FileStream:
             BaseException: the error of ``load``. JobFailed: the query ended.
         """
         if sources:
-            lines = [json.dumps([source.path, source.size, source.changed]) for source in sources]
+            lines = [json.dumps([source.path, source.size, source.changed, source.format]) for source in sources]
             unfinished = self._announced / f".{time.time_ns()}"
             unfinished.write_text("".join(f"{line}\n" for line in lines))
             os.replace(unfinished, self._announced / f"{time.time_ns()}.json")
@@ -109,9 +109,9 @@ class FileStream:
 
 def _announced(line: str) -> Source | None:
     """Return the file of an announcement, or None if it changed since. The next round finds it again."""
-    path, size, changed = json.loads(line)
+    path, size, changed, format = json.loads(line)
     try:
-        source = find(0, path)
+        source = find(0, path, format)
     except Exception:
         return None
     return source if (source.size, source.changed) == (size, changed) else None
