@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import gc
+import heapq
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -82,6 +84,13 @@ def test_cancelled_alarms_do_not_pile_up():
     for _ in range(10_000):
         timer.after(3600, lambda: None).cancel()
     assert len(timer._heap) < 1000 and timer._cancelled < 1000
+    for number in random.Random(1).sample(range(1000), 1000):
+        alarm = timer.after(3600 + number, print)
+        if number < 900:
+            alarm.cancel()
+    timer.after(7200, print)  # tidies up: what is left is still a heap
+    left = [heapq.heappop(timer._heap)[:2] for _ in timer._heap.copy()]
+    assert left == sorted(left) and len(left) < 500
 
 
 def test_what_rang_or_was_cancelled_keeps_nothing_alive():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import time
 from functools import reduce
 
 import pytest
@@ -19,6 +20,7 @@ from drainq.sources import Fair, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.sources.tracker.store import MemoryStore
 from drainq.sql import Database, Merge
 from drainq.testing import ManualClock
+from drainq.timer import Timer
 from drainq.workers import (
     BatchWriter,
     DeclaredMetrics,
@@ -129,6 +131,8 @@ TABLE = {
         "item_key": (named, "_delivery._item_key", str), "on_error": (max, "_on_error", None),
         "idle": (BACKOFF, "_idle", Backoff(0.001, 0.25, 2.0)),
     },
+    Timer: {"most": (3, "_most", 32), "linger": (7.0, "_linger", 10.0), "now": (of, "_now", time.monotonic)},
+    ManualClock: {"start": (5.0, "_now", 1_700_000_000.0)},
     ItemTracker: {"store": (MemoryStore(), "_store", ...), "clock": (CLOCK, "_clock", SystemClock)},
 }  # fmt: skip
 

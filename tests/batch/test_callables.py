@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
+import inspect
 import logging
+import re
 import threading
 import unittest.mock
 from collections import deque
@@ -10,6 +12,7 @@ from collections import deque
 import pytest
 
 from drainq import BatchQueueConfig, PartitionSelector, ThreadPolicy
+from drainq.callables import check_answer
 from tests.batch.conftest import PATIENCE
 
 PARAMETERS = {
@@ -112,10 +115,20 @@ def test_what_takes_other_arguments_is_refused(make_queue, parameter):
         with pytest.raises(TypeError) as refusal:
             offers(parameter, value, make_queue)
         text = str(refusal.value)
-        assert text.startswith(f"{parameter} is called with {len(names)} positional argument")
-        assert f"({', '.join(names)}), got {value!r}, which takes (" in text
+        count = f"{len(names)} positional argument{'s' if len(names) > 1 else ''} ({', '.join(names)})"
+        assert text.startswith(f"{parameter} is called with {count}, got {value!r}, which takes (")
     for value in (functools.partial(one_more, 1), lambda *args: None, eval(f"lambda {commas}, more=1: None")):
         offers(parameter, value, make_queue)
+
+
+def test_an_answer_that_has_not_run_is_closed_and_shown_as_it_was():
+    for answer in (waits(), yields(1)):
+        shown = re.escape(repr(answer))
+        with pytest.raises(TypeError, match=f"^the sink returned {shown}: nothing of it has run, and nothing will"):
+            check_answer("the sink", answer)
+        assert (inspect.getcoroutinestate if inspect.iscoroutine(answer) else inspect.getgeneratorstate)(
+            answer
+        ).endswith("_CLOSED")
 
 
 @pytest.mark.parametrize("parameter", [*PARAMETERS, "handler", "key"])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -209,9 +210,19 @@ def test_after_a_call_on_the_loop_nothing_of_it_is_left():
         async def handler(batch: list[int]) -> None:
             assert aio.HANDLING.get() == (7,)
 
+        async def nested(batch: list[int]) -> None:  # the handler of one queue calls that of another
+            inner = aio.on_loop(innermost, loop, 7)
+            await asyncio.to_thread(inner, batch)
+            assert aio.HANDLING.get() == (5,)
+
+        async def innermost(batch: list[int]) -> None:
+            assert aio.HANDLING.get() == (5, 7)
+
         loop = asyncio.get_running_loop()
         call = aio.on_loop(handler, loop, 7)
         assert await asyncio.to_thread(lambda: (call([1]), aio.HANDLING.get())) == (None, ())
+        outer = aio.on_loop(nested, loop, 5)
+        assert await asyncio.to_thread(lambda: (outer([1]), aio.HANDLING.get())) == (None, ())
         signal = LoopSignal()
         loop.call_soon(signal.give)
         before = len([timer for timer in loop._scheduled if not timer.cancelled()])
@@ -427,6 +438,20 @@ def test_coroutines_that_wait_for_room_are_woken_and_set_no_timer():
         assert stats.accepted == len(handled) == 38 and stats.rejected["full"] == 2
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_a_coroutine_that_meets_other_threads_gives_the_gil_up_once_before_its_item_goes_in(crowded):
+    steps = []
+    attempt = SimpleNamespace(is_crowded=lambda: crowded, try_now=lambda: steps.append("try") or True)
+    waits = aio.produce(SimpleNamespace(_attempt=lambda item: attempt), 1, None, 1, True)
+
+    async def main():
+        asyncio.get_running_loop().call_soon(steps.append, "others")
+        assert await waits
+
+    asyncio.run(main())
+    assert steps[:1] == (["others"] if crowded else ["try"])
 
 
 def test_loops_on_several_threads_wait_for_room_in_one_queue():

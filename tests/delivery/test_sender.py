@@ -306,6 +306,20 @@ def test_an_item_that_still_waits_for_room_when_the_worker_ends_is_counted_nowhe
         until(lambda: counts(out) == (1, 0, 0, 1, 0))
 
 
+def test_what_is_offered_beside_the_end_of_a_worker_is_lost_if_it_was_queued_and_else_counted_nowhere():
+    out = sender(Table(), max_batch_bytes=60)
+    for was_queued, expected in ((True, (0, 0, 0, 1, 0)), (False, (0, 0, 0, 1, 0))):
+        with out._offering("a") as note:  # the first begins before the end, the second after it
+            out.close()
+            assert counts(out) == (0, 0, 0, 1 + (not was_queued), 0)
+            note(was_queued)
+        assert counts(out) == expected
+    with BatchQueue("shared", threads=1) as queue, sender(Table(), queue=queue) as shared, sender(Table()) as own:
+        shared._in_handler = own._arrived = 3  # the queue has not counted them yet
+        assert shared.stats().pending == own.stats().pending == 0
+        shared._in_handler = own._arrived = 0
+
+
 def test_each_thread_calls_the_sink():
     table, both = Table(), threading.Barrier(2)
     table.send = lambda items: both.wait(PATIENCE) * 0 or None

@@ -98,6 +98,10 @@ def test_a_histogram_keeps_its_buckets():
     )
     assert (point.min, point.max, data.aggregation_temporality) == (0.01, 3.0, 1)
     assert point.start_time_unix_nano == 2_500_000_000
+    for known in (None, 0.0):
+        value = Histogram([0.1], [1, 0], sum=0.0, min=known, max=known)
+        [(_, _, point)] = points_of(decoded([MetricPoint("latency", value, kind="histogram")]))
+        assert point.HasField("min") is point.HasField("max") is (known is not None)
 
 
 def test_an_exponential_histogram_has_the_buckets_of_its_sketch():

@@ -306,6 +306,13 @@ def test_a_close_ends_the_idle_streams_and_waits_for_the_others():
     assert server.wait(0) and server.close(0) and repr(server).endswith(", closed>")
 
 
+def test_items_whose_handler_was_never_called_are_not_acknowledged():
+    for accepts, says in ((False, "the server closes"), (True, "the server closed before the handler was called")):
+        own = SimpleNamespace(produce=lambda delivered, accepts=accepts: delivered.done.set() or accepts)
+        with pytest.raises(_Closing, match=f"^{says}$"):
+            RemoteServer._to_handler(SimpleNamespace(_own=own), [1])
+
+
 def test_a_batch_for_a_queue_that_is_shut_down_is_not_received_and_may_come_again():
     with RemoteServer(address=LOCAL, handler=print) as server:
         server._own.shutdown()

@@ -177,10 +177,14 @@ def test_another_versions_messages_are_filled_by_their_field_names():
     with Server([("m", TOTAL)]) as server, exporter_to(server, protocol=Newer) as exporter:
         decoded = []
         server._export = lambda requests, context: decoded.extend(requests) or b""
-        exporter([MetricPoint("m", 5, {"entity": "e", "page": "/"}, "gauge")])
+        exporter([MetricPoint("m", 5, {"entity": "e", "page": "/", "code": 200, "entity_id": "i"}, "gauge")])
         message = Newer.ExportMetricValue.FromString(decoded[0])
         assert (message.metricName, message.eventType, message.metricValues[0].longValue) == ("m", TOTAL, 5)
-        assert [(label.key, label.value) for label in message.metricValues[0].labels] == [("page", "/")]
+        assert [(label.key, label.value) for label in message.metricValues[0].labels] == [
+            ("page", "/"),
+            ("code", "200"),
+        ]
+        assert (message.entityName, message.entityId) == ("e", "i")
 
 
 @pytest.mark.parametrize(

@@ -229,10 +229,12 @@ def test_a_server_of_skywalking_is_asked_what_it_wants_when_the_answer_is_old(ca
     assert (point.metricName, point.entityName, point.entityId, point.timeBucket, point.longValue) == (
         "m", "shop", skywalking.service_id("shop"), 197001010000, 2
     )  # fmt: skip
-    sink.forget()
-    asking(sink, Failed("UNAVAILABLE"))
-    with pytest.raises(Unavailable):
-        sink.send(points[:1])
+    for code, kind in (("UNAVAILABLE", Unavailable), ("UNAUTHENTICATED", DeliveryStopped)):
+        sink.forget()
+        asking(sink, Failed(code))
+        with pytest.raises(kind) as error:
+            sink.send(points[:1])
+        assert type(error.value) is kind
 
 
 def after(seconds):

@@ -36,6 +36,13 @@ def test_expected(recording_handler, no_lost_items):
         queue.produce(1)
 
 
+def test_dropped(recording_handler, no_lost_items):
+    queue = BatchQueue("dropped", linger=3600, consumer=recording_handler)
+    queue.produce(1)
+    cycle = [queue]
+    cycle.append(cycle)
+
+
 def test_a_minute_passes(delayed_queue, manual_clock):
     delayed_queue.offer_or_update("a", "later", manual_clock.now() + 60)
     assert delayed_queue.try_poll() is None
@@ -68,7 +75,7 @@ def run(tmp_path_factory):
 
 
 def test_the_fixtures_do_their_work(run):
-    assert "5 passed" in run, run  # all: what was lost is found at the end of a test
+    assert "6 passed" in run, run  # all: what was lost is found at the end of a test
 
 
 def test_a_test_whose_queue_lost_an_item_fails_with_one_sentence(run):

@@ -83,9 +83,9 @@ def test_a_tuple_is_restored_with_the_list_that_the_merge_changed_and_one_that_h
 def test_items_that_are_too_old_are_refused_and_counted():
     clock, sent = ManualClock(1_000.0), []
     worker = totals(sent.extend, time=lambda item: item[2], expire_after=100.0, clock=clock)
-    worker([("a", 1, 950.0), ("a", 1, 899.0), ("a", 1, 900.0)])
+    worker([("a", 1, 950.0), ("a", 1, 899.0), ("a", 1, 900.0), ("b", 1, 800.0)])
     assert worker.close() is False
-    assert sent == [("a", 2)] and counts(worker) == (2, 1, 0, 0, 0) and worker.stats().expired == 1
+    assert sent == [("a", 2)] and counts(worker) == (2, 2, 0, 0, 0) and worker.stats().expired == 2
     with pytest.raises(ValueError, match="belong together"):
         totals(print, expire_after=1.0)
 

@@ -65,6 +65,29 @@ def test_rows_are_merged_and_then_written_when_there_are_more_than_it_may_hold(u
     assert pages.close() and pages.stats().sent == 4
 
 
+def test_held_rows_are_merged_each_time_they_have_doubled_and_after_a_flush_as_at_first(url, monkeypatch):
+    monkeypatch.setattr("drainq.workers.persister.ROWS_A_STATEMENT", 4)
+    pages, merged = persister(url, flush_interval=None), []
+    monkeypatch.setattr(pages, "_merged", lambda rows, merge=pages._merged: merged.append(len(rows)) or merge(rows))
+    for _ in range(2):
+        for number in range(25):
+            pages([(f"/{number}", 1, 1, 1)])
+        assert pages.flush() and merged == [5, 11, 23, 25]
+        merged.clear()
+
+
+def test_the_end_of_the_time_of_close_wakes_a_handler_that_is_held_up(url, monkeypatch):
+    monkeypatch.setattr("drainq.workers.holding_worker.PAUSE", 3600.0)
+    pages = persister(url, flush_interval=None, max_rows=1)
+    with Database(url) as database:
+        database.execute("DROP TABLE t")
+    taking = Call(lambda: pages([("a", 1, 1, 1), ("b", 1, 1, 1)]))
+    eventually(lambda: pages._holding._waiters)
+    pages._closed = True
+    pages._give_up()
+    taking.result()
+
+
 def test_a_handler_that_is_held_up_because_the_worker_is_full_and_stopped_ends_with_close(url):
     pages = persister(url, flush_interval=None, max_rows=1)
     with Database(url) as database:

@@ -18,9 +18,19 @@ def sent():
 def test_agrees_with_sorting_everything(seed, sent):
     rng = random.Random(seed)
     items = [(rng.randrange(20), place) for place in range(rng.randrange(60))]
-    top = TopN(5, score=lambda item: item[0], sink=sent.append)
-    for start in range(0, len(items), 7):
+    late = []
+
+    def sink(best):
+        if late:  # it fails, and meanwhile more has come
+            top(late.pop())
+            raise OSError("down")
+        sent.append(best)
+
+    top = TopN(5, score=lambda item: item[0], sink=sink)
+    for start in range(0, len(items), 14):
         top(items[start : start + 7])
+        late.append(items[start + 7 : start + 14])
+        assert top.flush() is False
     assert top.flush()
     expected = sorted(items, key=lambda item: (-item[0], item[1]))[:5]
     assert sent == ([expected] if expected else [])

@@ -123,7 +123,7 @@ class TopN(Holder[Item]):
     def _put_back(self, taken: dict[Hashable, list[_Kept]]) -> None:
         newer, self._heaps = self._heaps, taken
         for group, heap in newer.items():
-            for kept in heap:  # in any order: no two kept entries are equal
+            for kept in sorted(heap, key=lambda kept: -kept[1]):  # as they arrived: of equal scores the earlier stays
                 self._keep(group, kept)
 
     def _hand_on(self, taken: dict[Hashable, list[_Kept]]) -> None:
