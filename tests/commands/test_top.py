@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from types import SimpleNamespace
 from unittest.mock import MagicMock, call
+from urllib.error import URLError
 
 import pytest
 
@@ -184,12 +183,6 @@ def test_one_frame_shows_several_processes_and_says_which_does_not_answer(server
     assert f"http://127.0.0.1:{closed_port}/metrics: " in out
 
 
-def test_off_a_terminal_one_frame_is_printed_and_the_exit_code_is_0(server, capsys):
-    with lossy_queue("piped"):
-        assert main(["top", server.url]) == 0
-    assert "batch piped" in capsys.readouterr().out
-
-
 def test_json_is_one_line_for_machines(server, capsys):
     with lossy_queue("machine"):
         assert main(["top", "--json", server.url]) == 0
@@ -215,21 +208,57 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, capsys):
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-def test_an_endpoint_of_another_program_is_named_as_that():
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"up 1\n")
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"up 1\n", "answers, but not with drainq's metrics"),
+        (b"<html>" + b"x" * 90, f"answers with a line that is no sample: {'<html>' + 'x' * 74!r}"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (URLError(OSError(111, "Connection\nrefused")), "[Errno 111] Connection refused"),
+        (TimeoutError(), "TimeoutError"),
+        (b"# HELP x\n\ndrainq_build_info 1", None),
+    ],
+)
+def test_what_an_endpoint_answers_is_read_or_is_the_error_of_its_scrape(monkeypatch, answer, error):
+    opener = MagicMock()
+    opener().open().__enter__().read.side_effect = [answer]
+    monkeypatch.setattr("drainq.commands.scrape.build_opener", opener)
+    found = scrape("http://h:1/metrics")
+    assert (found.url, found.error, found.samples) == (
+        "http://h:1/metrics",
+        error,
+        {} if error else {"drainq_build_info": [({}, 1.0)]},
+    )
+    assert opener().open.call_args == call("http://h:1/metrics", timeout=5.0)
 
-        def log_message(self, *arguments):
-            pass
 
-    with HTTPServer(("127.0.0.1", 0), Other) as other:
-        Thread(target=other.serve_forever, daemon=True).start()
-        found = scrape(f"http://127.0.0.1:{other.server_port}/metrics")
-        other.shutdown()
-    assert found.error == "answers, but not with drainq's metrics"
+def test_samples_are_added_up_and_labels_listed_of_those_that_have_the_labels():
+    text = 'a{q="x"} 1\na{s="2",q="x"} 2\na{s="1",q="x"} 4\na{s="2",q="x",t="0"} 8\na{s="3",q="y"} 16\n'
+    found = Scrape("u", 1.0, parse(text))
+    assert (found.labels("a", "s"), found.labels("a", "s", q="x"), found.labels("b", "s")) == (
+        ["2", "1", "3"],
+        ["2", "1"],
+        [],
+    )
+    assert (found.value("a"), found.value("a", q="x"), found.value("a", q="x", s="2"), found.value("b")) == (
+        31,
+        15,
+        10,
+        0,
+    )
+
+
+@pytest.mark.parametrize(("options", "terminal", "live"), [
+    ([], True, True), ([], False, False), (["--once"], True, False), (["--json"], True, False),
+])  # fmt: skip
+def test_the_screen_is_live_on_a_terminal_unless_one_frame_is_asked_for(monkeypatch, options, terminal, live):
+    shown = []
+    monkeypatch.setattr(top, "_live", lambda *asked: shown.append(asked) or 7)
+    monkeypatch.setattr(top, "one_frame", lambda *asked, **more: shown.append((*asked, more)) or 8)
+    monkeypatch.setattr(top.sys, "stdout", SimpleNamespace(isatty=lambda: terminal))
+    assert main(["top", "9464", "--interval", "3", *options]) == (7 if live else 8)
+    one = ({"as_json": "--json" in options, "pause": top.time.sleep},)
+    assert shown == [(["http://127.0.0.1:9464/metrics"], 3.0, *(() if live else one))]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
@@ -343,11 +372,6 @@ def test_the_screen_of_rich_is_the_second_page_and_colours_names_losses_and_rate
     assert live().__enter__.call_count == live().__exit__.call_count == 1
 
 
-def test_an_endpoint_is_asked_without_a_proxy_and_given_up_after_a_time(server, monkeypatch, closed_port):
+def test_an_endpoint_is_asked_without_a_proxy(server, monkeypatch, closed_port):
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port}")
     assert scrape(server.url).error is None
-    opener = MagicMock()
-    opener().open.side_effect = TimeoutError()
-    monkeypatch.setattr("drainq.commands.scrape.build_opener", opener)
-    assert scrape("http://h:1/metrics").error == "TimeoutError"
-    assert opener().open.call_args == call("http://h:1/metrics", timeout=5.0)
