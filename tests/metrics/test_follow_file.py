@@ -20,6 +20,9 @@ from drainq.metrics.job import run
 from tests.metrics.following import Following
 from tests.metrics.logs import contents, lines, write
 
+# A file of drainq that is left open is an error.
+pytestmark = pytest.mark.filterwarnings("error:unclosed file <_io.BufferedReader name='.*access.log:ResourceWarning")
+
 
 class Server:
     """Writes lines to a log, as a server does.

@@ -60,7 +60,7 @@ class Look:
 
 def test_a_look_returns_what_is_settled_the_oldest_first_and_says_nothing_of_what_only_waits(logs, memory):
     look = Look(logs, memory)
-    for name, age in (("a", 20), ("b", 30), ("young", 9.9), ("of tomorrow", -86_400)):
+    for name, age in (("a", 10), ("b", 30), ("young", 9.9), ("of tomorrow", -86_400)):
         aged(logs / name, "x\n", age)
     for _ in range(2):
         assert look() == ["b", "a", "of tomorrow"]
@@ -83,11 +83,12 @@ def test_what_was_left_out_is_looked_at_again_once_it_changed_and_what_went_is_n
     assert look() == [] and look.directory.uncounted == {} and look.said == ["it is odd"]
 
 
-def test_a_round_takes_one_file_however_large(logs, memory, monkeypatch):
-    monkeypatch.setattr(drainq.metrics.follow.directory, "MOST_BYTES", 3)
-    for name in "ab":
+def test_a_round_takes_so_many_bytes_but_one_file_however_large(logs, memory, monkeypatch):
+    for name in "abc":
         aged(logs / name, "12345\n", 20)
-    assert Look(logs, memory)() == ["a"]
+    for most, taken in ((3, "a"), (11, "a"), (12, "ab"), (17, "ab"), (18, "abc")):
+        monkeypatch.setattr(drainq.metrics.follow.directory, "MOST_BYTES", most)
+        assert Look(logs, memory)() == list(taken), most
 
 
 def test_a_file_that_is_gone_when_its_round_begins_is_no_error(database, logs, memory):
@@ -227,11 +228,13 @@ def test_a_file_that_was_made_and_rotated_away_between_two_looks_is_opened(tail,
     aged(logs / "a.log", "new\n", -2)
     tail._open[1].counted = dataclasses.replace(tail._open[1].counted, changed=int(NOW * 1e9))
     tail._open_current(NOW)
-    assert [os.path.basename(each.path) for each in tail._open] == ["a.log", "a.log", "a.log", "a.log.3"]
+    assert [os.path.basename(each.path) for each in tail._open] == ["a.log", "a.log", "a.log.3", "a.log"]
     assert "was rotated away unseen" in tail.said[0]
     os.rename(logs / "a.log.3", logs / "a.log")  # and is the current one now
     tail._open_current(NOW)
-    assert tail._open[-1].path == str(logs / "a.log") and tail._open[-1].quiet is None
+    assert [(os.path.basename(each.path), each.quiet) for each in tail._open] == [
+        ("a.log", NOW), ("a.log", NOW), ("a.log", None), ("a.log", NOW)
+    ]  # fmt: skip
 
 
 # --- the streaming query

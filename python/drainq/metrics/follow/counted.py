@@ -67,7 +67,7 @@ class Memory:
         self._rows = {row.inode: row for row in _rows(database, directory)}
 
     def __iter__(self) -> Iterator[Counted]:
-        return iter(list(self._rows.values()))
+        return iter(self._rows.values())
 
     def of(self, inode: int) -> Counted | None:
         """Return the row of a file."""
@@ -111,7 +111,7 @@ def check_not_followed(database: Database, path: str) -> None:
     directory, inode = os.path.realpath(os.path.dirname(path)), str(os.stat(path).st_ino)
     for row in _rows(database, directory, inode):
         with open(path, "rb") as file:
-            same = row.bytes > 0 and not row.sha256 and head_of(file, row.bytes) == row.head
+            same = not row.sha256 and head_of(file, row.bytes) == row.head
         if same:
             raise UserError(
                 f"{path!r} is followed, and {row.lines:,} of its lines are counted; nothing was loaded: "

@@ -82,7 +82,7 @@ class Rounds:
                 directory.leave_out(source, str(error))
                 continue
             before = self._memory.of(int(row.inode))
-            if before and before.sha256 != content and (before.bytes, before.head) == (row.bytes, row.head):
+            if before and before.sha256 != content and before.head == row.head:
                 directory.leave_out(source, changed_after(source.path, before))
                 continue
             if content not in known and not loaded_before(self._database, [content]):

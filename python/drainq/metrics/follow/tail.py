@@ -168,7 +168,7 @@ class Tail:
             path = there.get(int(row.inode))
             file = open(path, "rb") if path else None
             if file is not None and head_of(file, row.bytes) == row.head:
-                self._open.append(_Open(file, str(path), row, quiet=float("inf")))
+                self._open.append(_Open(file, str(path), row))
                 continue
             if file is not None:
                 file.close()
@@ -198,7 +198,7 @@ class Tail:
                 file.close()
                 continue
             self._say(f"{entry.path!r} was rotated away unseen, and is counted too")
-            self._open.append(_Open(file, entry.path, self._row_of(file), quiet=float("inf")))
+            self._open.append(_Open(file, entry.path, self._row_of(file)))
 
     def _open_current(self, now: float) -> None:
         """Open the file that has the path now, if it is another file than before."""
@@ -219,15 +219,14 @@ class Tail:
         except OSError as error:
             raise UserError(f"cannot read the log {self.path!r}: {error.strerror or error}") from error
         self._missing = False
+        if file is not None and self._open:
+            self._open_unseen(status.st_ino)
         for each in self._open:
             each.quiet = now if each.quiet is None else each.quiet
-        if file is None and again is not None:
-            again.quiet, again.path = None, self.path
-        elif file is not None:
-            rotated = bool(self._open)
+        if file is not None:
             self._open.append(_Open(file, self.path, self._row_of(file)))
-            if rotated:
-                self._open_unseen(status.st_ino)
+        elif again is not None:
+            again.quiet, again.path = None, self.path
 
     def _row_of(self, file: BinaryIO) -> Counted:
         """Return the row of a file, or a new one."""
@@ -258,8 +257,6 @@ class Tail:
             return None  # truncated during the reading; the next round starts again
         ended = False
         if each.quiet is not None and not data:
-            if each.quiet == float("inf"):
-                each.quiet = now
             if now - each.quiet >= self._settled and self._goes_on():
                 data, ended = os.pread(each.file.fileno(), status.st_size - position, position), True
         elif each.quiet is not None:
