@@ -312,6 +312,9 @@ def test_a_wrong_certificate_stops_once_no_broker_is_left_and_a_connection_that_
         opened[-1]["error_cb"](error)
     errors, before = [], len(opened)
     assert "_PURGE_QUEUE" in str(dict(sink.send([("id", None, b"v")]))[0]) and len(opened) == before + 1
+    for name, text in (("_SSL", wrong), (None, None), ("_ALL_BROKERS_DOWN", None)):  # a batch went through in between
+        opened[-1]["error_cb"](codes(getattr(codes, name), text)) if name else sink.send([])
+    assert not sink._is_cut_off
 
 
 def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monkeypatch):

@@ -112,7 +112,7 @@ class KafkaSink(Sink):
             self._sending = True
         try:
             if self._is_cut_off:  # since the last batch
-                self._discard(self._producer)
+                self._discard()
             self._no_login = None
             return self._send(self._producer_now(), items)
         finally:
@@ -181,7 +181,7 @@ class KafkaSink(Sink):
         elif not left:
             return list(not_taken.items())
         if failure is not Refused:
-            self._discard(producer)
+            self._discard()
         raise failure(why, rest=Rest([items[place] for place in left], left), refusals=list(not_taken.items()))
 
     def _connection_failed(self, error: Any) -> None:
@@ -223,11 +223,10 @@ class KafkaSink(Sink):
                 raise
             return 1
 
-    def _discard(self, producer: Any) -> None:
+    def _discard(self) -> None:
         """Use a new producer for the next batch, because the present one accepts nothing after a fatal error."""
         with self._lock:
-            if self._producer is producer:
-                self._producer = None
+            self._producer = None
 
     def serve(self) -> None:
         """Run librdkafka's callbacks: for its log lines, and those of the configuration."""
@@ -246,8 +245,7 @@ class KafkaSink(Sink):
     def close(self) -> None:
         """Let librdkafka's threads end."""
         self.serve()
-        with self._lock:
-            self._producer = None
+        self._discard()
 
 
 class KafkaExporter(SendingWorker[Item]):
