@@ -6,12 +6,7 @@ import inspect
 
 import pytest
 
-from drainq.delivery.dead_letters import RESEND_DELAY, RESEND_INTERVAL
-from drainq.delivery.producing import CHECK_AGAIN
 from drainq.export import KafkaExporter, OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
-from drainq.export.otlp import REQUEST_BYTES
-from drainq.export.remote.client import PAUSE, TRIES
-from drainq.export.remote.wire import LARGEST
 from drainq.sql.connect import CONNECT_TIMEOUT, LOCK_TIMEOUT
 from drainq.workers import (
     BatchWriter,
@@ -22,7 +17,6 @@ from drainq.workers import (
     TopN,
     WorkerOptions,
 )
-from drainq.workers.declared import CLEAR_EVERY
 
 
 def first(item):
@@ -180,5 +174,4 @@ def test_an_option_that_is_not_given_has_the_value_that_the_documents_name():
         found = {option.name: option.default for option in options if option.default is not option.empty}
         assert {name: found.pop(name) for name in named} == named, kind
         assert all(value in (None, False) for value in found.values() if value != 1.0), kind
-    assert (CHECK_AGAIN, RESEND_DELAY, RESEND_INTERVAL, REQUEST_BYTES, LARGEST) == (5.0, 60.0, 5.0, 2**22, 2**22)
-    assert (LOCK_TIMEOUT, CONNECT_TIMEOUT, CLEAR_EVERY, TRIES, PAUSE) == (60.0, 10.0, 60.0, 2, 5.0)
+    assert (LOCK_TIMEOUT, CONNECT_TIMEOUT) == (60.0, 10.0)
