@@ -259,18 +259,24 @@ def test_an_entry_whose_tables_are_not_all_there_writes_nothing_and_is_described
 def test_a_metric_is_removed_while_others_go_on(url):
     with declared(url, [hits(), LOGINS]) as metrics:
         metrics([Hit("/", 200, 1.0, 1, 1.0, "a"), Login("ann", 2.0)])
-        assert metrics.remove("logins")
+        flush, timeouts = metrics.flush, []
+        metrics.flush = lambda timeout: timeouts.append(timeout) or flush(timeout)
+        metrics._ready = [(1, [("logins_minute", (60, 1))])]  # a flush failed, and this is left of it
+        metrics._held += 1
+        metrics._books.arrive(1)
+        assert metrics.remove("logins", 60) and timeouts == [60]
+        metrics.flush = flush
         with pytest.raises(KeyError):
             metrics.read("logins")
         metrics([Hit("/", 200, 1.0, 1, 1.0, "b")])
         assert metrics.flush() and metrics.read("hits")[0]["requests"] == 2
-        assert counts(metrics) == (3, 0, 0, 0, 0)
+        assert counts(metrics) == (4, 0, 0, 0, 0)
         with pytest.raises(ValueError, match="only metric"):
             metrics.remove("hits")
         with pytest.raises(KeyError, match="logins"):
             metrics.remove("logins")
     with declared(url, [LOGINS]) as again:
-        assert again.read("logins") == [{"time": 0, "n": 1}]
+        assert again.read("logins") == [{"time": 0, "n": 1}, {"time": 60, "n": 1}]
 
 
 def test_dicts_are_read_by_key(tmp_path):

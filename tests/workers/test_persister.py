@@ -14,6 +14,7 @@ from drainq.delivery import Unavailable
 from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import MetricsPersister
+from drainq.workers.holding_worker import Holder
 from tests.patience import PATIENCE, Call, eventually
 from tests.sources.by_hand import Raises
 
@@ -86,6 +87,24 @@ def test_the_end_of_the_time_of_close_wakes_a_handler_that_is_held_up(url, monke
     pages._closed = True
     pages._give_up()
     taking.result()
+
+
+def test_what_a_stopped_worker_holds_is_said_at_each_flush_and_when_it_is_given_up(url, caplog, monkeypatch):
+    pages, ends = persister(url, flush_interval=None), []
+    with Database(url) as database:
+        database.execute("DROP TABLE t")
+    pages([("a", 1, 1, 1), ("a", 1, 1, 1)])
+    pages._handing_on = -1
+    pages._flush_aside()  # another thread flushes: it does not wait
+    pages._handing_on = None
+    assert not pages.flush() and not pages.flush() and pages.stats().retried == 4
+    monkeypatch.setattr(Holder, "_flush_held", lambda self, deadline: ends.append(deadline))
+    pages._reserve = 2.0
+    assert pages._end(100.0) and ends == [98.0] and pages.stats().lost == 2
+    assert [message.partition(": ")[2].partition(": ")[0] for message in caplog.messages] == [
+        "stopped, until what is wrong is put right", "2 items are not written yet, and are kept",
+        "2 items are not written yet, and are kept", "close() gives up 2 items that were not sent",
+    ]  # fmt: skip
 
 
 def test_a_handler_that_is_held_up_because_the_worker_is_full_and_stopped_ends_with_close(url):
