@@ -128,6 +128,7 @@ def test_an_exponential_histogram_has_the_buckets_of_its_sketch():
         ({"value": float("nan")}, ValueError, "the value of 'm' must be a finite number, got nan"),
         ({"value": float("inf"), "kind": "gauge"}, ValueError, "finite number, got inf"),
         ({"value": 2**63}, ValueError, "64 bits"),
+        ({"value": -(2**63) - 1}, ValueError, "64 bits"),
         ({"value": True}, TypeError, "must be an int or a float, got a bool"),
         ({"value": "1"}, TypeError, "must be an int or a float, got a str"),
         ({"value": 1, "kind": "counter"}, ValueError, "kind must be one of 'sum', 'gauge'"),
@@ -173,4 +174,7 @@ def test_numbers_of_other_classes_become_plain_ones():
     Index.number = 2**63
     with pytest.raises(ValueError, match="must be a finite number of 64 bits"):
         MetricPoint("m", Index())
+    for number in (-(2**63), 2**63 - 1):
+        Index.number = number
+        assert MetricPoint("m", Index()).value == MetricPoint("m", number).value == number
     assert type(pack_point(MetricPoint("m", 1, MappingProxyType({"a": 1})))["attributes"]) is dict

@@ -162,6 +162,18 @@ def test_an_item_that_is_held_is_overtaken_by_none_although_there_is_room_again(
     assert taken == list(range(2_500))
 
 
+def test_what_is_held_enters_in_parts_between_which_a_consumer_may_run():
+    put, size = [], AutoSize(5000, 5000, threshold=0)
+    intake = Intake(
+        lambda n: None, SetQueue(), key=None, size=size, report=pytest.fail, arrived=lambda: put.append(len(buffer)),
+        ended=False,
+    )  # fmt: skip
+    buffer = intake._buffer
+    intake._held.put_many(range(2500))
+    intake.fill(Refill())
+    assert put == [1000, 2000, 2500] and intake.ended
+
+
 def test_after_an_overshoot_a_refill_moves_only_what_fits(make, background):
     keys = []
     source = make(Scripted(list(range(5_000))), capacity=10, threshold=9, key=lambda item: keys.append(item) or item)

@@ -419,6 +419,8 @@ def test_the_queue_of_parked_rows_is_closed_when_the_task_ends_and_when_it_fails
         with contextlib.suppress(KeyError):
             SinkTask(settings, INFO).run(record_batches(2))
         assert said[0] == "parked" and said[-1] == "closed" and said.count("closed") == 1
+    never = replace(SETTINGS, make_writer=lambda info: Writer(), delayed=lambda: pytest.fail("nothing was parked"))
+    assert SinkTask(never, INFO).run(record_batches(2))["rows"] == 2
 
 
 def test_a_row_that_cannot_be_parked_fails_the_task_with_the_reason():
