@@ -35,6 +35,7 @@ from drainq.workers import (
     Sink,
     TopN,
 )
+from drainq.workers.sql_sink import TableSink
 from tests.workers.test_options import HITS
 
 CLOCK = ManualClock()
@@ -291,3 +292,4 @@ def test_a_number_that_has_a_name_is_what_was_decided():
                     own |= {each: value for each in names if type(value := getattr(module, each)) in (int, float)}
             found |= {name: own} if own else {}
     assert found == NUMBERS
+    assert (Sink.backoff, TableSink.backoff) == (Backoff(0.1, 5.0), Backoff(0.05, 1.0))

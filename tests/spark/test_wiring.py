@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from drainq import Backoff
-from drainq.spark import OnError, Rows, TaskInfo, Unrouted, aggregate, partition_fn, sink, sink_task
+from drainq.spark import OnError, Rows, TaskInfo, Unrouted, aggregate, partition_fn, sink, sink_task, worker_resource
 from drainq.spark.row_task import Spec
 from drainq.spark.sink_settings import Settings
 
@@ -98,6 +98,7 @@ def test_an_aggregation_hands_on_what_it_was_told(monkeypatch):
         assert list(map(len, seen[2][1])) == [4096, 904] and seen[2][2] is None
         seen.clear()
     assert (frame.schema, frame.columns) == ("n long", "all")
+    assert worker_resource.__wrapped__.__kwdefaults__ == {"idle_close": 30.0, "check": None}
     aggregate(frame, make, schema="n long", rows="arrow", columns=["a"])
     assert frame.columns == ("a",)
 

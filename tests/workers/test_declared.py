@@ -10,10 +10,11 @@ from decimal import Decimal
 
 import pytest
 
-from drainq.sql import Database, DatabaseError
+from drainq.sql import Database, DatabaseError, Upsert
 from drainq.testing import ManualClock
 from drainq.workers import DeclaredMetrics, Metric, Value
 from drainq.workers.merged import Merged
+from drainq.workers.metric_tables import _number
 from tests.delivery.helpers import counts
 
 DAY = 86_400
@@ -254,6 +255,16 @@ def test_an_entry_whose_tables_are_not_all_there_writes_nothing_and_is_described
         [entry] = metrics._to_send(metrics._take_out())
         found = "['hits_minute', 'hits_minute_clients', 'hits_minute_ms']"
         assert metrics._tables.described(entry) == f"rows for {found}"
+
+
+def test_tables_are_written_in_the_order_of_their_names_so_that_two_writers_cannot_deadlock(tmp_path, monkeypatch):
+    with declared(f"sqlite:///{tmp_path}/order.db", [LOGINS, hits()]) as metrics:
+        metrics([Login("ann", 2.0), Hit("/", 200, 1.0, 1, 1.0, "a")])
+        written = []
+        monkeypatch.setattr(Upsert, "write", lambda upsert, database, rows: written.append(upsert.table))
+        assert metrics.flush() and len(written) == 10 and written == sorted(written)
+    numbers = [_number(value) for value in (Decimal(2), Decimal("2.5"), 3, None)]
+    assert numbers == [2, 2.5, 3, None] and list(map(type, numbers)) == [int, float, int, type(None)]
 
 
 def test_a_metric_is_removed_while_others_go_on(url):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 
 from drainq.delayed import DelayedQueue
 from drainq.delivery import Failure, Unavailable
+from drainq.delivery.sink_contract import Attempt
 from drainq.sql import Database, DatabaseError, Upsert
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeliveryError, sql_sink
@@ -44,6 +46,28 @@ def test_poison_is_refused_row_by_row_and_the_rest_written(seed, url, rows):
     assert rows(url) == good
     assert (t.stats().sent, t.stats().refused) == (len(good), 40 - len(good))
     assert not t.close()
+
+
+@pytest.mark.parametrize("committed", [True, False, None])
+def test_an_attempt_in_doubt_is_asked_for_first_and_written_again_unless_it_was_committed(committed, url, rows):
+    sink, asked = TableSink(url, Upsert("t", ["id", "what"])), []
+    [database] = sink._idle
+    database.dialect = SimpleNamespace(
+        was_committed=lambda *of: asked.append(of) or committed, limit_waits=database.dialect.limit_waits
+    )
+    database.marked_transaction = lambda: contextlib.nullcontext("second")
+    attempt = Attempt(None, "first")
+    attempt.refused = [(0, "odd")]
+    seen = []
+    sink.upsert.write = lambda database, rows: seen.append((rows, attempt.doubt))
+    refused = sink.send_within([(1, "a"), "odd"], attempt)
+    assert asked == [(database.connection, "first")] and attempt.is_unsure is (committed is None)
+    assert attempt.doubt is None
+    if committed:
+        assert (refused, seen) == ([(0, "odd")], [])
+    else:
+        assert [place for place, _ in refused] == [1] and seen == [([(1, "a")], None)]
+        assert attempt.refused == refused  # what the next try returns if this COMMIT is not answered and arrived
 
 
 def test_of_one_key_the_last_wins_also_beside_poison(url, rows):
