@@ -228,6 +228,23 @@ def test_a_letter_stays_until_all_that_it_holds_was_sent():
     assert bench.counts() == {"sent": 4} and letters.withdrawn == ["letter 0"]
 
 
+def test_of_a_batch_that_is_given_up_only_the_part_that_was_tried_may_have_arrived():
+    class Doubtful(Sink):
+        def send(self, items):
+            """Is called by send_within."""
+
+        def send_within(self, items, attempt):
+            if len(items) > 2:
+                raise Refused("one of these")
+            attempt.doubt = "asked"
+            raise Unavailable("no answer to COMMIT")
+
+    bench = Bench(Doubtful(), retry_for=0)
+    with pytest.raises(DeliveryError):
+        bench.deliver("abcd")
+    assert bench.counts() == {"lost": 4} and bench.books.stats().unknown == 2
+
+
 def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():
     letters = Letters()
     letters.refuses = OSError("disk full")

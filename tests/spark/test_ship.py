@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 from drainq.errors import DrainqError
 from drainq.spark import VersionMismatch, archive, ship
 from drainq.spark.java import java_home
-from drainq.spark.ship_package import _files
+from drainq.spark.ship_package import _dependencies, _files
 from drainq.spark.version import check_version, installed
 
 JOB = """
@@ -121,6 +121,8 @@ def test_a_classic_session_gets_an_archive_under_its_name_and_a_python_file(tmp_
     assert [Path(path).name for path in added] == ["drainq-shipped.zip#drainq-shipped", "drainq-door.zip"]
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "bare_folder").mkdir()
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: ["Typing-Extensions>=4", "msgspec", "x; extra == 'y'"])
+    assert _dependencies() == ["typing_extensions", "msgspec"]
     with pytest.raises(DrainqError, match="drainq needs bare_folder, which is not installed here: pip install bare"):
         list(_files("bare_folder"))
 

@@ -9,7 +9,21 @@ from types import SimpleNamespace
 import pytest
 
 from drainq import Backoff
-from drainq.spark import OnError, Rows, TaskInfo, Unrouted, aggregate, partition_fn, sink, sink_task, worker_resource
+from drainq.errors import DrainqError
+from drainq.spark import (
+    OnError,
+    Rows,
+    TaskInfo,
+    Unrouted,
+    UnroutedItems,
+    aggregate,
+    partition_fn,
+    queue_of_task,
+    sink,
+    sink_task,
+    task_queue,
+    worker_resource,
+)  # fmt: skip
 from drainq.spark.row_task import Spec
 from drainq.spark.sink_settings import Settings
 
@@ -141,3 +155,51 @@ def test_a_task_gives_its_early_rows_then_those_of_its_handlers_then_its_counts(
     assert configured == [
         {"threads": 5, **queue}, {"threads": 2, "capacity": 10_000, "dispatch_key": None, "len_of": None}
     ]  # fmt: skip
+
+
+def test_a_task_stops_reading_when_a_handler_has_failed_and_names_the_handlers_that_there_are():
+    def rows():
+        yield from range(1_000_000)
+        raise AssertionError("it read on to the end")
+
+    def fails(batch):
+        raise ValueError("odd")
+
+    with pytest.raises(ValueError, match="odd"):
+        list(partition_fn(lambda info: {int: fails}, capacity=10, info=INFO)(rows()))
+    with pytest.raises(UnroutedItems, match=r"1 of str\. There are handlers for int\. Only the exact type counts"):
+        list(partition_fn(lambda info: {int: Counting()}, info=INFO)(["text"]))
+
+
+def test_the_queue_of_a_task_ends_as_its_block_and_its_handlers_did(monkeypatch):
+    ends, made, drained, unrouted = [], [], [True], SimpleNamespace(unrouted=0, per_type={})
+    queue = SimpleNamespace(shutdown=lambda timeout=None: ends.append(timeout) or drained[0], stats=lambda: unrouted)
+    monkeypatch.setattr(queue_of_task, "BatchQueue", lambda *of: made.append(of) or queue)
+
+    def end(*errors, **how):
+        with task_queue(info=INFO, **how) as opened:
+            assert opened is queue
+            for error in errors:
+                made[-1][1].on_error([1, 2], error)
+
+    end()
+    name, config = made[0]
+    wanted = queue_of_task.default_config(threads=5)
+    assert name == "drainq-task-4" and repr(config) == repr(wanted) and wanted.buffer_size == 10_000
+    assert repr(wanted.partitions) == "PartitionPolicy.fixed(5)" and repr(wanted.threads) == "ThreadPolicy.fixed(5)"
+    end(ValueError("their own"), config=wanted.replace(on_error=make))
+    assert made[1][1].on_error is make
+    with pytest.raises(ValueError, match="first") as first:
+        end(ValueError("first"), KeyError("second"))
+    assert getattr(first.value, "__notes__", [note := "raised on a batch of 2 int items"]) == [note]
+    assert ends == [None] * 3
+    with pytest.raises(ZeroDivisionError), task_queue(info=INFO):
+        1 / 0  # noqa: B018
+    assert ends == [None, None, None, 0.0]
+    unrouted.unrouted, unrouted.per_type = 1, {str: SimpleNamespace(unrouted=1)}
+    end(unrouted="count")
+    with pytest.raises(UnroutedItems, match="1 items have no handler: 1 of str. Only"):
+        end()
+    drained[0] = False
+    with pytest.raises(DrainqError, match="the queue of task attempt 4 was not drained in time"):
+        end()

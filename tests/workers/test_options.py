@@ -230,7 +230,7 @@ def test_on_error_is_told_once_what_close_gives_up(late, caplog):
                 raise late
 
     def tell(items, error):
-        told.append((items, type(error), str(error).partition(": ")[2]))
+        told.append((items, type(error), str(error).partition(": ")[2], getattr(error, "unknown", None)))
 
     sink = Late(heeds=False)
     worker = SendingWorker(sink, on_error=tell)
@@ -241,12 +241,12 @@ def test_on_error_is_told_once_what_close_gives_up(late, caplog):
     assert sink.closed.wait(PATIENCE) and worker.stats().lost == (5 if late is None else 6)
     told.sort(key=str)
     assert told == [
-        ([0], Undelivered, "1 items are lost: the time of close() ran out while they were sent"),
-        ([], DeliveryError, "close() gives up 5 items that were not sent"),
+        ([0], Undelivered, "1 items are lost: the time of close() ran out while they were sent", True),
+        ([], DeliveryError, "close() gives up 5 items that were not sent", None),
     ]
     sums = MetricsAggregator(key=len, merge=max, sink=lambda rows: 1 / 0, on_error=tell)
     assert sums.produce("a") and sums.flush(PATIENCE) is False and sums.close(0.01) is False
-    assert told[2:] == [([], DeliveryError, "close() gives up 1 items that were not sent")]
+    assert told[2:] == [([], DeliveryError, "close() gives up 1 items that were not sent", None)]
     assert [record.message for record in caplog.records if "lost" in record.message] == []
 
 

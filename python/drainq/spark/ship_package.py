@@ -113,5 +113,5 @@ def _files(module: str) -> Iterator[tuple[Path, str]]:
         yield origin, origin.name
         return
     for file in sorted(origin.parent.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".pyc":
+        if file.is_file() and "__pycache__" not in file.parts:
             yield file, str(Path(module) / file.relative_to(origin.parent))
