@@ -86,6 +86,14 @@ def test_an_offer_of_this_process_is_never_below_the_mark(mark):
     assert mark.start() == 20_000
 
 
+def test_a_poll_that_began_at_a_mark_which_is_gone_when_it_ends_sets_none(mark):
+    make_slow(mark, row(50_000))
+    start = mark.start()
+    mark.offered(LONG_AGO)
+    mark.polled(start, QUICKLY, [row(70_000)], 100_000)
+    assert mark.start() == LOWEST
+
+
 def test_once_a_period_a_poll_looks_at_everything(mark, time):
     make_slow(mark, row(50_000))
     time.now = 2.9

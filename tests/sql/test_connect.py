@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import pickle
 import sqlite3
 import sys
 from types import SimpleNamespace
@@ -10,6 +13,7 @@ import pytest
 
 from drainq.sql import Database, DatabaseError, Dialect
 from drainq.sql.connect import connect_postgres, connect_sqlite
+from drainq.sql.dialect import registered
 from drainq.sql.url import DatabaseUrl
 
 SILENCE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
@@ -73,6 +77,7 @@ def test_a_file_that_cannot_be_written_is_opened_for_reading(statement, text, op
     assert len(names) == opened and bool(closed) is (opened == 2)
     if opened == 2:
         assert names[1] == (f"file:{tmp_path}/a%3Fb%25.db?mode=ro&immutable=1", True)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             connection.execute("INSERT INTO t VALUES (1)")
     connection.close()
@@ -113,8 +118,99 @@ def test_two_paths_of_one_file_have_one_address(tmp_path, monkeypatch):
     assert Dialect.SQLITE.address("x.db") == Dialect.SQLITE.address(f"{tmp_path}/sub/../x.db")
 
 
-def test_a_request_to_cancel_waits_as_long_as_it_may():
-    waited = []
-    connection = SimpleNamespace(cancel_safe=lambda *, timeout: waited.append(timeout))
-    Dialect.POSTGRESQL.cancel(connection, 0.25)
-    assert waited == [0.25]
+@pytest.mark.parametrize(
+    ("asked", "settings"),
+    [
+        ({}, ("delete", 1, 60_000, 128)),
+        ({"write_ahead": True, "lock_timeout": 1.5, "cached_statements": 7}, ("wal", 1, 1500, 7)),
+    ],
+)
+def test_an_sqlite_connection_has_its_settings(asked, settings, tmp_path, monkeypatch):
+    opened, connect = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda name, **all: opened.append(all) or connect(name, **all))
+    connection = connect_sqlite(f"{tmp_path}/x.db", **asked)
+    found = [
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "busy_timeout")
+    ]
+    connection.close()
+    assert (*found, opened[0].pop("cached_statements")) == settings
+    assert opened == [
+        {"timeout": settings[2] / 1000, "isolation_level": None, "check_same_thread": False, "uri": False}
+    ]
+
+
+class Told:
+    """A connection and its cursor, which note what they are told."""
+
+    limits, patience, itersize = (math.inf, math.inf), 1.5, None
+
+    def __init__(self):
+        self.told = []
+
+    def execute(self, statement, *values, **options):
+        self.told.append((statement, *values))
+        return self
+
+    def cursor(self, **options):
+        self.told.append(options)
+        return contextlib.nullcontext(self)
+
+    def transaction(self):
+        return contextlib.nullcontext()
+
+    def fetchone(self):
+        return ("mark",)
+
+    def nextset(self):
+        return None
+
+    def __getattr__(self, name):
+        return lambda *values, **more: self.told.append((name, *values, *more.items()))
+
+    def __iter__(self):
+        return iter([(self.itersize,)])
+
+
+def test_each_dialect_tells_its_connection_what_is_asked_of_it():
+    told = {}
+    for dialect in (Dialect.SQLITE, Dialect.POSTGRESQL):
+        connection = Told()
+        dialect.plan(connection, "SELECT 1")
+        dialect.lock_table(connection, "a%")
+        dialect.lock_creation(connection, "it's")
+        dialect.cancel(connection, 0.25)
+        dialect.cut(connection)
+        connection.told += list(dialect.stream(connection, "SELECT 2", (3,)))
+        connection.told.append(dialect.begin_marked(connection))
+        told[dialect] = connection.told
+        assert pickle.loads(pickle.dumps(dialect)) is dialect
+    *most, begun, mark = told[Dialect.POSTGRESQL]
+    assert most == [
+        ("SET LOCAL lock_timeout = '1s'",),
+        ("EXPLAIN SELECT 1", ()),
+        ('LOCK TABLE "a%%" IN EXCLUSIVE MODE',),
+        ("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('it''s', 0))",),
+        ("cancel_safe", ("timeout", 0.25)),
+        ("cut",),
+        {"name": "drainq_stream"},
+        ("SELECT 2", (3,)),
+        (10_000,),
+    ]
+    limits = "SET LOCAL statement_timeout = 500; SET LOCAL idle_in_transaction_session_timeout = 30000; SELECT "
+    assert begun[0].startswith("BEGIN; " + limits) and mark == "mark"
+    assert told[Dialect.SQLITE] == [
+        ("EXPLAIN SELECT 1", ()), ("interrupt",), ("SELECT 2", (3,)), (None,), ("BEGIN IMMEDIATE",), None,
+    ]  # fmt: skip
+    assert str(sorted(registered(), key=repr)) == "[Dialect.POSTGRESQL, Dialect.SQLITE]"
+    hurried = Told()
+    hurried.patience = 0.5
+    Dialect.POSTGRESQL.begin_marked(hurried)
+    assert "statement_timeout = 10;" in hurried.told[0][0]
+
+
+def test_a_statement_is_filled_in_the_form_of_each_driver():
+    template = "{text} {int} {float} {number} {bytes} ? 5% {t}"
+    assert [Dialect.SQLITE.fill(template, {"t": 'a%"'}), Dialect.POSTGRESQL.fill(template, {"t": 'a%"'})] == [
+        'TEXT INTEGER REAL NUMERIC BLOB ? 5% "a%"""',
+        'TEXT BIGINT DOUBLE PRECISION NUMERIC BYTEA %s 5%% "a%%"""',
+    ]

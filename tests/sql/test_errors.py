@@ -148,6 +148,11 @@ def test_where_python_gives_no_sqlite_code_the_text_tells(text, meaning):
     assert failure_of(kind(text)) is meaning
 
 
+def test_an_error_about_an_interface_or_data_is_about_values_whatever_its_text():
+    assert {failure_of(kind("x")) for kind in (sqlite3.InterfaceError, sqlite3.DataError)} == {Failure.DATA}
+    assert failure_of(sqlite3.OperationalError("x")) is Failure.CANNOT_PASS
+
+
 def test_what_sqlite_cannot_bind_is_about_the_value():
     connection = sqlite3.connect(":memory:")
     with pytest.raises(sqlite3.Error) as caught:

@@ -11,7 +11,9 @@ from decimal import Decimal
 
 import pytest
 
-from drainq.sql import Database, DatabaseError, Upsert
+from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
+from drainq.sql.driver_errors import key_is_not_unique
+from drainq.sql.postgres_text import copied
 from drainq.sql.row_by_row import write_each
 from drainq.sql.upsert import SMALL
 
@@ -66,6 +68,86 @@ def test_rows_of_many_columns_take_several_statements(database):
     assert database.execute("SELECT count(*), max(c399) FROM wide") == [(SMALL, 399)]
 
 
+class Server:
+    """A connection to PostgreSQL, which notes the statements, and of values only how many there are."""
+
+    def __init__(self):
+        self.told, self.dialect, self.connection = [], Dialect.POSTGRESQL, self
+
+    def execute(self, statement, values=()):
+        self.told.append((statement.replace("(%s), ", ""), len(values)) if values else statement)
+
+    def cursor(self):
+        return contextlib.nullcontext(self)
+
+    def copy(self, statement, values):
+        self.told.append(statement)
+        return contextlib.nullcontext(self)
+
+    def write(self, piece):
+        self.told.append(piece.count("\n"))
+
+
+def test_postgresql_gets_a_small_batch_as_values_and_a_large_one_by_copy():
+    def told(upsert, rows):
+        server = Server()
+        assert upsert.write(server, rows) == len(rows)
+        return server.told
+
+    rows = [(n,) for n in range(1001)]
+    insert, end = 'INSERT INTO "t" ("a") VALUES (%s)', ' ON CONFLICT ("a") DO NOTHING'
+    assert told(Upsert("t", ["a"]), rows[:SMALL]) == [(insert, SMALL)]
+    assert told(Upsert("t", ["a"]), rows[: SMALL + 1]) == ['COPY "t" ("a") FROM STDIN', SMALL + 1]
+    assert told(Upsert("t", ["a"]), rows) == ['COPY "t" ("a") FROM STDIN', 500, 500, 1]
+    assert told(Upsert("t", ["a"], key=["a"]), rows[:SMALL]) == [(insert + end, SMALL)]
+    create, copy, *counts, merge, truncate = told(Upsert("t", ["a"], key=["a"]), rows[: SMALL + 1])
+    staged = truncate.removeprefix("TRUNCATE ")
+    create_staged = f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DROP AS"
+    assert (create, copy, counts) == (
+        f'{create_staged} SELECT "a" FROM "t" LIMIT 0', f'COPY {staged} ("a") FROM STDIN', [SMALL + 1]
+    )  # fmt: skip
+    assert merge == f'INSERT INTO "t" ("a") SELECT "a" FROM {staged}{end}'
+
+
+def test_values_are_copied_as_these_texts():
+    pytest.importorskip("psycopg")
+    same = uuid.UUID(int=7)
+    rows = [
+        (1, 1.0, 1e16, True, "a\tb\\c\nd\re", None, 2.0, date(2025, 1, 2)),
+        (2, 2.5, -2.0, False, "ä", "", 2.0**63, same),
+        (3, -0.0, 3e-7, True, "", "x", float("nan"), Decimal("1.50")),
+    ]
+    assert list(copied(None, rows)) == [
+        "1\t1\t10000000000000000\ttrue\ta\\tb\\\\c\\nd\\re\t\\N\t2\t2025-01-02\n"
+        f"2\t2.5\t-2\tfalse\tä\t\t9.223372036854776e+18\t{same}\n"
+        "3\t-0\t3e-07\ttrue\t\tx\tnan\t1.50\n"
+    ]
+
+
+def test_the_index_that_is_shown_is_the_one_that_the_upsert_needs(database, table):
+    upsert = Upsert(table, ["what", "n"], key=["what", "n"])
+    with pytest.raises(database.errors) as refused:
+        upsert.check(database)
+    assert key_is_not_unique(refused.value)
+    database.connection.execute(upsert.index())
+    upsert.check(database)
+    assert database.execute(f"SELECT count(*) FROM {database.dialect.quote(table)}") == [(0,)]
+    assert Upsert('a"b', ["c", "d", "e"], key=["c", "d"]).index() == (
+        'CREATE UNIQUE INDEX "a""b_c_d_key" ON "a""b" ("c", "d")'
+    )
+    assert repr(database) == f"Database('{database.url}')"
+
+
+def test_a_value_that_is_too_long_for_its_column_is_refused_and_not_cut(postgres_url):
+    with Database(postgres_url) as database:
+        database.execute("CREATE TEMPORARY TABLE short (gone INTEGER, a VARCHAR(3), b NUMERIC(3, 1))")
+        database.execute("ALTER TABLE short DROP COLUMN gone")
+        with database.transaction():
+            refused = write_each(database, Upsert("short", ["a", "b"]), [("abc", 1.25), ("abcd", 1), ("a", 123)])
+        assert [place for place, _ in refused] == [1, 2]
+        assert database.execute("SELECT a, b FROM short") == [("abc", Decimal("1.3"))]
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", [1, 30, 1_000])
 def test_batches_agree_with_a_plain_model(database, table, seed, size):
@@ -113,7 +195,10 @@ def test_one_row_object_that_comes_twice_counts_twice(database, table):
     row = ("a", 1, 5, 5, 5, "x")
     with database.transaction():
         assert Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE).write(database, [row, row]) == 1
-    assert database.execute(f"SELECT n FROM {database.dialect.quote(table)}") == [(10,)]
+        last = Upsert(table, ["k", "part", "high"], key=["k", "part"])
+        sent = 2 if database.dialect.merges_row_by_row else 1
+        assert last.write(database, [("a", 1, 7), ("a", 1, 6)]) == sent
+    assert database.execute(f"SELECT n, high FROM {database.dialect.quote(table)}") == [(10, 6)]
 
 
 def test_refused_rows_are_reported_in_order_whoever_refuses_them(database, table):
@@ -218,6 +303,7 @@ def test_a_database_that_cannot_be_opened_says_so_in_one_line_without_the_passwo
     ):
         with pytest.raises(DatabaseError) as caught:
             Database(url)
+        assert isinstance(caught.value.__cause__, DatabaseUrl.parse(url).dialect.errors)
         assert (
             "cannot open" in str(caught.value) and "s3cret" not in str(caught.value) and "\n" not in str(caught.value)
         )

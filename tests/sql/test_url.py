@@ -78,6 +78,11 @@ doors = pytest.mark.parametrize("door", DOORS)
 def test_every_form_is_read(url, dialect, target, secrets):
     parsed = DatabaseUrl.parse(url)
     assert (parsed.dialect, parsed.target, dict(parsed.secrets)) == (dialect, target, secrets)
+    if not secrets:
+        assert str(parsed) == url.replace("+psycopg", "").replace("postgres:", "postgresql:")
+    assert repr(parsed) == f"DatabaseUrl(dialect={dialect!r}, target={target!r})"
+    if dialect is Dialect.SQLITE:
+        assert parsed == DatabaseUrl.sqlite(target)
 
 
 def test_other_characters_than_delimiters_may_stand_in_a_password_as_they_are():
@@ -115,6 +120,15 @@ def test_every_door_refuses_anything_else_with_the_forms(door, subtests):
     for url in REFUSED:
         with subtests.test(url=url), pytest.raises(ValueError, match=r"sqlite:///relative\.db"):
             DOORS[door](url)
+
+
+def test_the_forms_are_those_of_sqlite_then_those_of_postgresql():
+    forms = "sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/db"
+    for url, why in (("x:y@z", f"url must name a database, got 'x:***@z'; use {forms}"),
+                     (None, f"url must be a str, got None; use {forms}")):  # fmt: skip
+        with pytest.raises((ValueError, TypeError)) as refused:
+            DatabaseUrl.parse(url)
+        assert str(refused.value) == why
 
 
 @doors

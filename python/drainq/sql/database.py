@@ -77,9 +77,9 @@ class Database:
         cursor = self.connection.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 
-    def stream(self, statement: str, values: Row = (), *, size: int = 10_000) -> Iterator[tuple[Any, ...]]:
+    def stream(self, statement: str, values: Row = ()) -> Iterator[tuple[Any, ...]]:
         """Run one query and yield its rows without holding all of them. In PostgreSQL this needs a transaction."""
-        yield from self.dialect.stream(self.connection, statement, values, size)
+        yield from self.dialect.stream(self.connection, statement, values)
 
     def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
         """Run one statement for each row of values."""

@@ -131,8 +131,8 @@ class Dialect(ABC):
         """Return whether this error makes a connection unusable, while a new one may work."""
         return False
 
-    def stream(self, connection: Any, statement: str, values: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
-        """Yield a query's rows without holding all of them. ``size``: rows in one answer of a server."""
+    def stream(self, connection: Any, statement: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Yield a query's rows without holding all of them."""
         yield from connection.execute(statement, values)
 
     def execute_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:

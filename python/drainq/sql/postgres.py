@@ -21,6 +21,7 @@ IDLE = 30.0  # seconds after which the server ends a transaction whose program h
 _HISTORY = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)"
 """The timeline: a replica that takes over begins another, in which a transaction's number may be used again."""
 
+_ROWS_AT_ONCE = 10_000  # of a query that is streamed
 _SETTINGS = ("statement_timeout", "idle_in_transaction_session_timeout")
 
 
@@ -120,10 +121,10 @@ class PostgresDialect(Dialect):
     def is_lost(self, error: BaseException) -> bool:
         return connection_is_gone(error)
 
-    def stream(self, connection: Any, statement: str, values: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
+    def stream(self, connection: Any, statement: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Yield rows by a cursor of the server, inside a transaction."""
         with connection.cursor(name="drainq_stream") as cursor:
-            cursor.itersize = size
+            cursor.itersize = _ROWS_AT_ONCE
             cursor.execute(statement, values)
             yield from cursor
 

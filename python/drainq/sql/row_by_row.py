@@ -97,7 +97,7 @@ def _block(database: Database, upsert: Upsert, columns: list[str]) -> str:
     types = dict(
         database.execute(
             "SELECT attname, pg_catalog.format_type(atttypid, -1) FROM pg_attribute "
-            "WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            "WHERE attrelid = pg_catalog.to_regclass(%s)",
             [quote(table)],
         )
     )
