@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from types import SimpleNamespace
 from unittest.mock import MagicMock, call
 
@@ -23,6 +24,7 @@ from drainq.metrics.follow.rounds import Rounds
 from drainq.metrics.follow.run import Ending, follow
 from drainq.metrics.follow.tail import Appended, Grown, Tail
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
+from drainq.metrics.progress import Progress
 from tests.metrics.following import Steps
 from tests.metrics.logs import lines, write
 
@@ -158,14 +160,15 @@ def test_the_stages_of_a_following_are_those_of_all_its_rounds(database, logs):
     write(path, lines(4))
     clock = iter(range(0, 1000, 10)).__next__
     rounds = Rounds(database, Memory(database, str(logs)), str(path), top=1, clock=clock)
-    for count in (4, 6):
-        grown = Grown(str(path), Counted(str(logs), str(count), "a.log"), path.read_bytes(), 1, "h", "")
+    for inode, ranked in ((4, 1), (6, 1), (8, 2)):  # a round takes 30 seconds
+        grown = Grown(str(path), Counted(str(logs), str(inode), "a.log"), path.read_bytes(), 1, "h", "")
         rounds.load_appended(InThreads(), [grown])
+        assert rounds.outcome.written["top_endpoints"] == ranked
     rounds.end()
     assert rounds.outcome.written["top_endpoints"] == 1
     rows = sum(rounds.outcome.written.values())
     assert rounds.outcome.stages == [
-        Stage("read and aggregate (L1)", 8, "lines", 20), Stage("load (L2)", rows, "rows", 20)
+        Stage("read and aggregate (L1)", 12, "lines", 30), Stage("load (L2)", rows, "rows", 30)
     ]  # fmt: skip
     assert rounds.outcome.reconciled and rounds.outcome.l2["offered"] == rounds.outcome.l2["handled"] > 0
     assert len(rounds.outcome.top) == 1
@@ -231,6 +234,7 @@ def test_a_log_that_was_truncated_while_nobody_followed_is_counted_from_its_new_
     write(logs / "a.log", lines(40))
     size = (logs / "a.log").stat().st_size
     following(logs / "a.log")
+    shutil.copy(logs / "a.log", logs / "a.log.1")
     write(logs / "a.log", lines(2, 1))
     assert (following(logs / "a.log").uncounted, following.requests()) == ([], 42)
     assert following.said == [
@@ -238,3 +242,13 @@ def test_a_log_that_was_truncated_while_nobody_followed_is_counted_from_its_new_
         "lines that were written shortly before that may be missing"
     ]
     assert following.ask("SELECT lines, parsed FROM followed") == [(2, 2)]
+
+
+def test_while_a_directory_is_followed_the_files_that_wait_are_shown(following, logs):
+    shown, stream = [], SimpleNamespace(isatty=lambda: True, flush=lambda: None, write=lambda text: shown.append(text))
+    (logs / "half.log").write_text("no end")
+    os.utime(write(logs / "young.log", lines(1)), (following.now, following.now))
+    write(logs / "a.log", lines(2))
+    following(logs, lambda: os.remove(logs / "young.log"), progress=Progress(stream))
+    begin = f"\r\x1b[Kfollowing {logs}: 2 lines counted"
+    assert shown == [f"{begin}, 1 files wait", "\r\x1b[K", begin, "\r\x1b[K"]

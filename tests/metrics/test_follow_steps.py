@@ -8,7 +8,9 @@ import inspect
 import json
 import os
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -19,7 +21,9 @@ import drainq.metrics.follow.directory
 import drainq.metrics.follow.rounds
 import drainq.metrics.load
 from drainq.metrics import cli
+from drainq.metrics.engine import InThreads
 from drainq.metrics.errors import JobFailed, UserError
+from drainq.metrics.follow import tail as tail_module
 from drainq.metrics.follow.counted import Counted, Memory, check_not_followed, counted_beginning, head_of
 from drainq.metrics.follow.directory import Directory
 from drainq.metrics.follow.file_stream import FileStream
@@ -89,23 +93,41 @@ def test_a_round_takes_so_many_bytes_but_one_file_however_large(logs, memory, mo
     for most, taken in ((3, "a"), (11, "a"), (12, "ab"), (17, "ab"), (18, "abc")):
         monkeypatch.setattr(drainq.metrics.follow.directory, "MOST_BYTES", most)
         assert Look(logs, memory)() == list(taken), most
+    monkeypatch.setattr(drainq.metrics.follow.directory, "MOST_FILES", 2)
+    assert Look(logs, memory)() == ["a", "b"]
 
 
-def test_a_file_that_is_gone_when_its_round_begins_is_no_error(database, logs, memory):
-    source = find(0, str(aged(logs / "a", "x\n", 20)))
-    rounds = Rounds(database, memory, str(logs), top=3)
-    os.remove(source.path)
-    rounds.load_files(pytest.fail, [source], Directory(str(logs), memory, 10.0, pytest.fail))
-    assert rounds.files == 0 and rounds.outcome.lines == 0
+def test_a_round_counts_each_content_once_and_leaves_out_what_is_gone_or_being_written(
+    database, logs, memory, monkeypatch
+):
+    held, said, text = [], [], "\n".join([*lines(2), "noise", ""])
+    monkeypatch.setattr(drainq.metrics.follow.rounds, "ctrl_c_later", lambda: nullcontext(lambda: held.append(1)))
+    sources = [find(n, str(aged(logs / name, text, 20))) for n, name in enumerate(("gone", "young", "b", "copy"))]
+    rounds, spools = Rounds(database, memory, str(logs), top=3, spools=logs.parent), []
+    directory = Directory(str(logs), memory, 10.0, said.append)
+    os.remove(logs / "gone")
+    rounds.load_files(pytest.fail, sources[:1], directory)
+    assert (rounds.files, rounds.outcome.lines) == (0, 0)
+    aged(logs / "young", text, 19)
+    rounds.load_files(lambda tasks, spool: spools.append(spool.parent) or InThreads()(tasks, spool), sources, directory)
+    assert (rounds.files, rounds.outcome.lines, held, spools) == (1, 3, [1], [logs.parent])
+    assert said == [f"{str(logs / 'young')!r} is being written; it is not counted yet"]
+    followed = "SELECT name, bytes, lines, parsed, bad FROM followed ORDER BY name"
+    assert database.execute(followed) == [("b", len(text), 3, 2, 1), ("copy", len(text), 3, 2, 1)]
+    assert database.execute("SELECT source, lines, parsed, bad FROM sources") == [(str(logs / "b"), 3, 2, 1)]
 
 
 def test_the_outcome_adds_up_its_rounds_and_keeps_the_first_bad_line(database, logs, memory):
     rounds = Rounds(database, memory, str(logs), top=3)
     for number in (5, 9):
         rounds._add(
-            JobOutcome([LogCounts("a", "", 3, 2, 1, first_bad=(number, "odd"))], written={"t": 2}, parsed_in_tables=2)
+            JobOutcome(
+                [LogCounts("a", "", 3, 2, 1, first_bad=(number, "odd"), reasons={"odd": number})],
+                written={"t": 2},
+                parsed_in_tables=2,
+            )
         )
-    assert rounds.outcome.sources == [LogCounts(str(logs), "", 6, 4, 2, first_bad=(5, "odd"))]
+    assert rounds.outcome.sources == [LogCounts(str(logs), "", 6, 4, 2, first_bad=(5, "odd"), reasons={"odd": 14})]
     assert (rounds.outcome.written, rounds.outcome.parsed_in_tables) == ({"t": 4}, 4)
 
 
@@ -141,12 +163,12 @@ def test_a_log_that_was_followed_to_its_end_may_be_loaded(database, logs, memory
     log = aged(logs / "a", "line\n", 20)
     with open(log, "rb") as file:
         assert head_of(file, 6) == "", "the file has fewer bytes"
-        row = Counted(str(logs), str(os.stat(log).st_ino), "a", bytes=5, lines=1, head=head_of(file, 5), sha256="done")
+        row = Counted(str(logs), str(os.stat(log).st_ino), "b", bytes=5, lines=1, head=head_of(file, 5), sha256="done")
     memory.write([row])
     check_not_followed(database, str(log))
     memory.keep([row])
     memory.write([dataclasses.replace(row, sha256="")])
-    with pytest.raises(UserError, match="is followed, and 1 of its lines are counted"):
+    with pytest.raises(UserError, match=f"is followed, and 1 of its lines are counted; .* --follow '{logs}/b'$"):
         check_not_followed(database, str(log))
 
 
@@ -220,6 +242,28 @@ def test_a_file_that_was_counted_to_its_end_and_is_followed_again_is_not_at_its_
     old = tail._open[0]
     memory.keep([dataclasses.replace(old.counted, sha256="done")])
     assert tail._row_of(old.file) == old.counted and old.counted.sha256 == ""
+    memory.keep([dataclasses.replace(old.counted, sha256="done", head="of another file with this inode")])
+    assert tail._row_of(old.file).bytes == 0 and tail.said == []
+
+
+def test_a_file_that_is_truncated_while_it_is_read_is_read_again_at_the_next_look(tail, logs, monkeypatch):
+    read, now = tail_module._appended, tail._open[1]
+
+    def truncated(file, begin, size):
+        data = read(file, begin, size)
+        os.truncate(logs / "a.log", 0)
+        return data
+
+    monkeypatch.setattr(tail_module, "_appended", truncated)
+    assert tail._read(now, NOW) is None
+    monkeypatch.setattr(tail_module, "_appended", read)
+    aged(logs / "a.log", "3\n", 0)
+    assert tail._read(now, NOW).data == b"3\n"
+
+
+def test_the_names_of_rotated_files_are_those_of_the_log_with_a_number_or_a_date():
+    names = ["a.log", "a.log.1", "a.log-20260101", "a.log.2.gz", "a.log_1", "a.logs", "b.log", "a"]
+    assert [name for name in names if tail_module._is_of(name, "a.log")] == names[:4]
 
 
 def test_a_file_that_was_made_and_rotated_away_between_two_looks_is_opened(tail, logs):
@@ -263,12 +307,12 @@ def test_a_query_that_ends_fails_with_the_error_of_its_batch_or_else_with_javas_
     assert stream.announced == [f'["{source.path}", 2, {source.changed}, ""]\n']
 
     def fails(sources):
-        raise UserError("the directory is full")
+        raise KeyboardInterrupt("the directory is full")
 
     stream._load = fails
-    with pytest.raises(UserError):
+    with pytest.raises(KeyboardInterrupt):
         stream._each(SimpleNamespace(collect=list), 0)
-    with pytest.raises(UserError, match="the directory is full"):
+    with pytest.raises(KeyboardInterrupt, match="the directory is full"):
         stream.take([])
 
 
@@ -283,10 +327,12 @@ def test_a_batch_has_the_files_that_did_not_change_since_and_none_once_the_follo
     asked = []
     stream._context = SimpleNamespace(cancelAllJobs=lambda: asked.append("cancel"))
     stream._query.stop = lambda: asked.append("stop")
+    stream._busy = MagicMock(**{"__enter__.side_effect": lambda *_: asked.append("waited")})
     stream.__exit__()
+    stream._busy = threading.Lock()
     with pytest.raises(InterruptedError, match="the following has ended"):
         stream._each(batch, 1)
-    assert stream.loaded == [[kept]] and asked == ["cancel", "stop"]
+    assert stream.loaded == [[kept]] and asked == ["cancel", "stop", "waited"]
 
 
 # --- the command

@@ -133,7 +133,6 @@ def counted_beginning(file: BinaryIO, database: Database) -> tuple[int, int, int
     if not any(wanted):
         return found
     digest, number, position, most = hashlib.sha256(), 0, 0, max(wanted)
-    file.seek(0)
     for line in file:
         digest.update(line)
         number, position = number + 1, position + len(line)
