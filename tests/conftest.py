@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import signal
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from drainq.delivery.worker import Worker
 from tests.postgres import PostgresServer, running_server, without_postgres
 from tests.spark_session import sessions
 
@@ -53,6 +55,23 @@ def gives_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``close(timeout)`` of a worker give up what hangs after a tenth of the time, so that a busy machine has the
     nine others to put it away."""
     monkeypatch.setattr("drainq.delivery.worker._margin", lambda timeout, keeps: 0.9 * timeout)
+
+
+@pytest.fixture(autouse=True)
+def workers_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the workers that a test leaves open: their next attempt to send would be in the log of another test."""
+    made: weakref.WeakSet[Worker[Any]] = weakref.WeakSet()
+
+    def begin(worker: Worker[Any]) -> None:
+        made.add(worker)
+        begin_really(worker)
+
+    begin_really = Worker._begin
+    monkeypatch.setattr(Worker, "_begin", begin)
+    yield
+    for worker in list(made):
+        if not worker._ended:
+            worker.close(0)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,10 @@ from tests.shape.project import PACKAGE
 
 
 def test_green_threads_are_refused_with_a_word_on_what_to_do(monkeypatch):
+    ident = threading.get_ident  # the answer stays true: a thread of another test may end meanwhile
+
     def get_ident():
-        return 1
+        return ident()
 
     get_ident.__module__ = "gevent.thread"
     monkeypatch.setattr(threading, "get_ident", get_ident)
