@@ -55,6 +55,19 @@ def test_the_watch_sleeps_until_the_earliest_alarm_and_hands_them_out_in_order(n
     late, early = timer.after(5.0, print), timer.after(3.0, print)
     assert [timer.next(), timer.next()] == [early, late]
     assert timer.slept == [3.0, 2.0] and not timer._watched
+    alarms = [timer.after(seconds, print) for seconds in (0, -5.0, 1e20)]  # a time that is over is now
+    timer.while_asleep = lambda: 1 / 0
+    assert [timer.next(), timer.next()] == alarms[:2]
+    with pytest.raises(ZeroDivisionError):
+        timer.next()
+    assert timer.slept[2:] == [threading.TIMEOUT_MAX] and not timer._watched
+
+
+def test_a_thread_that_has_the_only_work_calls_no_other(now):
+    timer, done = Stepped(now), []
+    timer.after(0, lambda: done.append(timer.started))
+    timer._run()
+    assert done == [1] and timer.started == 1
 
 
 def test_a_cancelled_alarm_is_slept_for_by_none(now):
@@ -232,6 +245,10 @@ def test_a_turn_that_stops_itself_is_told_that_it_still_runs():
     repeat.wake()
     timer.ring()
     assert answers == [False] and timer.set == [] and repeat.stop(0) is True
+    in_child = Repeat(lambda: 5.0, timer=timer)
+    in_child._renew_in_child()
+    in_child.wake()
+    assert in_child.stopped and timer.set == []
 
 
 def test_a_turn_that_is_already_beginning_is_not_set_a_second_time():

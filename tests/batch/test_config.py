@@ -66,6 +66,15 @@ def test_a_buffer_that_is_too_large_is_refused_with_the_limit():
     assert BatchQueueConfig(threads=ONE, buffer_size=2**30).buffer_size == 2**30
 
 
+def test_a_configuration_shows_what_decides_its_size_and_partitions_by_type_unless_that_is_said():
+    config = BatchQueueConfig(shared_scheduler=("io", 2), capacity=5, partition_selector=None, shutdown_timeout=3)
+    assert repr(config) == (
+        "BatchQueueConfig(shared_scheduler=('io', ThreadPolicy.fixed(2)), partitions=PartitionPolicy.fixed(1), "
+        "buffer_size=10000, capacity=5, strategy=BufferStrategy.BLOCKING, max_batch=8192)"
+    )
+    assert repr(config.partition_selector) == "PartitionSelector.type_hash()" and config.shutdown_timeout == 3
+
+
 def test_replace_changes_some_settings_and_keeps_all_others():
     config = BatchQueueConfig(threads=ONE, buffer_size=7, linger=0.5, len_of=len, dispatch_key=str, max_batch=3)
     changed = config.replace(buffer_size=9, threads=None, shared_scheduler=("pool", ONE), linger=0.0)

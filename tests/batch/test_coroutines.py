@@ -454,6 +454,22 @@ def test_a_coroutine_that_meets_other_threads_gives_the_gil_up_once_before_its_i
     assert steps[:1] == (["others"] if crowded else ["try"])
 
 
+@pytest.mark.parametrize(("in_time", "left"), [(True, 7.0), (False, 0.0)])
+def test_an_end_that_is_awaited_has_its_time_once_and_names_itself(in_time, left):
+    async def ended(timeout):
+        assert timeout == 7.0
+        return in_time
+
+    async def main():
+        queue = SimpleNamespace(name="q", _when_ended=ended, shutdown=lambda timeout: timeout)
+        assert await aio.end(queue, 3, "shutdown", 7.0) == left
+        aio.HANDLING.set((3,))
+        with pytest.raises(WouldDeadlock, match="^shutdown_async of queue 'q' was awaited in one of its own handlers"):
+            await aio.end(queue, 3, "shutdown", 7.0)
+
+    asyncio.run(main())
+
+
 def test_loops_on_several_threads_wait_for_room_in_one_queue():
     handled = []
     queue = BatchQueue("small", buffer_size=3, threads=1, consumer=handled.extend)

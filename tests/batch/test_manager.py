@@ -36,6 +36,8 @@ def test_a_queue_is_found_by_its_name():
     assert BatchQueueManager.get("b") is None
     assert BatchQueueManager.names() == ["a"]
     assert (queue.name, queue.running) == ("a", True)
+    consumed = BatchQueueManager.create("c", config(consumer=print))
+    assert BatchQueueManager.get_or_create("c") is consumed
 
 
 def test_a_name_can_be_created_once():

@@ -267,6 +267,10 @@ def test_tables_are_written_in_the_order_of_their_names_so_that_two_writers_cann
     assert numbers == [2, 2.5, 3, None] and list(map(type, numbers)) == [int, float, int, type(None)]
 
 
+def test_a_period_before_the_epoch_begins_before_its_items():
+    assert Merged(LOGINS).read(Login("ann", -1.0))[0] == (-60,)
+
+
 def test_a_metric_is_removed_while_others_go_on(url):
     with declared(url, [hits(), LOGINS]) as metrics:
         metrics([Hit("/", 200, 1.0, 1, 1.0, "a"), Login("ann", 2.0)])
