@@ -32,6 +32,7 @@ def test_partition_policies_resolve_by_threads_and_weight():
     assert PartitionPolicy.thread_multiply(2).resolve(8, 99) == 16
     adaptive = PartitionPolicy.adaptive()
     assert [adaptive.resolve(8, weight) for weight in (0, 1, 100, 200, 500)] == [8, 1, 100, 200, 350]
+    assert adaptive.resolve(8) == 8
     assert PartitionPolicy.adaptive(multiplier=50).resolve(2, 120) == 110
 
 

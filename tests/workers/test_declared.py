@@ -294,10 +294,15 @@ def test_a_metric_is_removed_while_others_go_on(url):
         assert again.read("logins") == [{"time": 0, "n": 1}, {"time": 60, "n": 1}]
 
 
-def test_dicts_are_read_by_key(tmp_path):
-    metric = Metric("words", dict, keys={"word": "w"}, time="t", values={"n": Value.count(), "letters": Value.sum("l")})
+class Words(dict):
+    """A kind of dict."""
+
+
+@pytest.mark.parametrize("kind", [dict, Words])
+def test_dicts_are_read_by_key(tmp_path, kind):
+    metric = Metric("words", kind, keys={"word": "w"}, time="t", values={"n": Value.count(), "letters": Value.sum("l")})
     with declared(f"sqlite:///{tmp_path}/dicts.db", [metric]) as metrics:
-        metrics.produce_many([{"w": "a", "t": 1, "l": 1}, {"w": "a", "t": 2, "l": 1}])
+        metrics.produce_many([kind(w="a", t=1, l=1), kind(w="a", t=2, l=1)])
         assert metrics.flush() and metrics.read("words") == [{"word": "a", "time": 0, "n": 2, "letters": 2}]
 
 
@@ -318,6 +323,7 @@ def test_tables_that_are_missing_are_said_if_they_are_not_to_be_made(url):
         ({"every": ("week",)}, ValueError, "week"),
         ({"every": "minute"}, ValueError, "periods"),
         ({"keep": {"minute": 0}}, ValueError, "got 0"),
+        ({"keep": {"week": 1}}, ValueError, "periods out of .*, got .'week'"),
         ({"integers": ("nope",)}, ValueError, "nope"),
     ],
 )
