@@ -24,6 +24,7 @@ from drainq import (
     ShutDown,
     ThreadPolicy,
 )
+from drainq.arguments import seconds
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import MetricsServer, instrument
 from drainq.sketch import DDSketch
@@ -135,6 +136,20 @@ def test_integers_of_other_kinds_are_numbers():
             return 3
 
     assert ThreadPolicy.fixed(Three()) == ThreadPolicy.fixed(3)
+
+
+def test_a_time_is_what_is_a_float_and_not_what_is_cut_to_an_int():
+    class Half:
+        def __float__(self) -> float:
+            return 0.5
+
+    class Cut:
+        def __int__(self) -> int:
+            return 3
+
+    assert BatchQueueConfig(threads=1, linger=Half()).linger == seconds("linger", Half()) == 0.5
+    with pytest.raises(TypeError, match="^linger must be a number of seconds, or a datetime.timedelta, got "):
+        seconds("linger", Cut())
 
 
 def test_a_value_whose_repr_raises_is_refused_all_the_same():

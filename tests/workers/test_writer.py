@@ -48,6 +48,13 @@ def test_poison_is_refused_row_by_row_and_the_rest_written(seed, url, rows):
     assert not t.close()
 
 
+def test_a_sink_that_was_cancelled_and_closed_connects_again(url, rows):
+    sink = TableSink(url, Upsert("t", ["id", "what"]))
+    sink.cancel()
+    sink.close()
+    assert sink.send([(1, "read after the end")]) == [] and len(rows(url)) == 1
+
+
 @pytest.mark.parametrize("committed", [True, False, None])
 def test_an_attempt_in_doubt_is_asked_for_first_and_written_again_unless_it_was_committed(committed, url, rows):
     sink, asked = TableSink(url, Upsert("t", ["id", "what"])), []
