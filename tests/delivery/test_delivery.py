@@ -8,8 +8,7 @@ import random
 
 import pytest
 
-from drainq.backoff import Backoff
-from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Refused, Sink, Unavailable, Undelivered
+from drainq.delivery import DeliveryError, Outcome, Refused, Sink, Unavailable, Undelivered
 from drainq.delivery.sink_contract import Failure
 from tests.delivery.helpers import ENTRIES, Bench, Letters, Table, amounts
 
@@ -105,15 +104,6 @@ def test_a_refused_item_is_shown_in_short(caplog):
     bench.sink.send = lambda items: [(0, "odd"), (1, "long")]
     bench.deliver(["a", "x" * 300])
     assert caplog.messages == ["test: 2 items were refused: 'a': odd; '" + "x" * 199 + ": long"]
-
-
-def test_the_pauses_are_the_sinks_own_unless_others_are_given():
-    table, waits = Table(), []
-    table.down, table.backoff = Unavailable("away"), Backoff(3.0, 3.0, jitter=0)
-    delivery = Delivery(
-        table, books=Books(), name="test", wait=lambda pause: (waits.append(pause), setattr(table, "down", None))
-    )
-    assert delivery.deliver(["a"]) == [] and waits == [3.0]
 
 
 def test_a_failure_that_cannot_pass_stops_at_once_until_something_is_sent():
