@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import threading
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,8 +95,9 @@ def test_the_keywords_are_the_fields():
     of_queue = {"buffer_size": 7, "strategy": "blocking", "linger": 0.5, "max_batch": 3}
     assert WorkerOptions(name="a", retry_for=1, log_values=True, **of_queue).of_queue() == of_queue
     for default in ("metrics-aggregator", "top-n"):  # they give nothing up before they are closed
-        with pytest.raises(ValueError, match="leave out retry_for and delayed"):
-            WORKERS[default]("", retry_for=3.0)
+        for wrong in ({"retry_for": 3.0}, {"delayed": SimpleNamespace(offer_if_not_exists=len)}):
+            with pytest.raises(ValueError, match="leave out retry_for and delayed"):
+                WORKERS[default]("", **wrong)
 
 
 class Gate(Table):
