@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from drainq import BatchQueue, PartitionPolicy
-from drainq.delivery import DeliveryError, DeliveryStopped, SendingWorker, Unavailable, producing
+from drainq.delivery import DeliveryError, DeliveryStopped, Refused, SendingWorker, Unavailable, producing
 from drainq.delivery.sink_contract import Failure
+from drainq.errors import UnfitItem
 from drainq.testing import ManualClock
 from tests.delivery.helpers import Hanging, Table, agree, counts
 
@@ -209,7 +210,7 @@ def test_a_stopped_sender_refuses_producers_with_the_reason():
     out.produce(1)  # the queue's own method is known by now
     out.produce(2)
     assert out.flush() is False
-    with pytest.raises(DeliveryStopped, match="LookupError at"):
+    with pytest.raises(DeliveryStopped, match="^test is stopped: LookupError at"):
         out.produce(3)
     assert counts(out) == (0, 0, 0, 3, 0) and out.close() is False
 
@@ -243,9 +244,13 @@ def test_while_it_is_stopped_one_producer_may_try_every_few_seconds(monkeypatch)
 def test_as_a_handler_of_any_queue_it_raises_its_own_errors_and_is_released_once():
     table, closed = Table(), []
     table.down, table.close = Unavailable("away"), lambda: closed.append(1)
-    out = sender(table)
+    out = sender(table, on_error=lambda items, error: items.clear())  # the list is its own
     with pytest.raises(DeliveryError, match="1 items are lost") as lost:
         out.consume(["a"])
+    for error, raised, says in ((UnfitItem("odd"), UnfitItem, "^odd$"), (KeyError(1), Refused, "1 items were refused")):
+        out._take = lambda batch, error=error: (_ for _ in ()).throw(error)
+        with pytest.raises(raised, match=says):
+            out._take_for_queue(["b"])
     assert type(lost.value) is DeliveryError and counts(out) == (0, 0, 0, 1, 0)
     out.close()
     out.on_close()
