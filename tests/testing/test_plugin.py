@@ -36,11 +36,17 @@ def test_expected(recording_handler, no_lost_items):
         queue.produce(1)
 
 
+class Owner:
+    def __init__(self, handler):
+        self.queue, self.cycle = BatchQueue("dropped", linger=3600, consumer=handler), self
+        self.queue.produce(1)
+
+    def __del__(self):
+        self.queue.shutdown()
+
+
 def test_dropped(recording_handler, no_lost_items):
-    queue = BatchQueue("dropped", linger=3600, consumer=recording_handler)
-    queue.produce(1)
-    cycle = [queue]
-    cycle.append(cycle)
+    Owner(recording_handler)
 
 
 def test_a_minute_passes(delayed_queue, manual_clock):
