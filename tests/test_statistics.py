@@ -16,7 +16,7 @@ from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue
 from drainq.delayed import DelayedQueue
 from drainq.delivery.accounting import Books
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
-from drainq.statistics import Statistics, TypeStats, batch_queue
+from drainq.statistics import BatchQueueStats, MultiQueueStats, PartitionUsage, Statistics, TypeStats, batch_queue
 
 HOSTILE = '<script>alert("&")</script>'
 
@@ -103,3 +103,26 @@ def test_the_sums_of_a_batch_queue_have_each_counter_and_its_dictionary_is_a_cop
     assert stats.offered == 3 and stats.per_type == {int: TypeStats(3, 1, 1, 1)}
     stats.as_dict()["rejected"].clear()
     assert stats.rejected == {"full": 2}
+
+
+def test_the_use_of_a_batch_queue_is_that_of_its_partitions():
+    names = [field.name for field in dataclasses.fields(BatchQueueStats)]
+    stats = BatchQueueStats(
+        **{**dict.fromkeys(names, 0), "used": [1, 5, 5, 0], "buffer_size": 10, "total_capacity": 20}
+    )
+    assert (stats.partition_count, stats.total_used, stats.total_used_percentage) == (4, 11, 55.0)
+    assert [stats.partition_used_percentage(index) for index in range(4)] == [10.0, 50.0, 50.0, 0.0]
+    fullest = [PartitionUsage(1, 5, 50.0), PartitionUsage(2, 5, 50.0), PartitionUsage(0, 1, 10.0)]
+    assert (stats.top_n(0), stats.top_n(3)) == ([], fullest) and len(stats.top_n(9)) == 4
+    with pytest.raises(ValueError, match="index must be the number of a partition, 0 to 3, got 4"):
+        stats.partition_used(4)
+
+
+def test_the_sub_queues_that_an_unknown_key_could_have_meant_are_shown_up_to_20():
+    def told(count: int) -> str:
+        with pytest.raises(KeyError) as error:
+            MultiQueueStats(*[0] * 10, dict.fromkeys(range(count)))["x"]
+        return str(error.value.args[0])
+
+    assert told(20) == f"key must be that of a sub-queue, got 'x'; there are {list(range(20))}"
+    assert told(22) == f"{told(20)} and 2 more"

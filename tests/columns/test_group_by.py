@@ -262,6 +262,9 @@ def test_a_count_of_a_column_that_comes_and_goes_is_refused():
     with pytest.raises(ValueError, match='column "n" is in some batches and not in others'):
         groups.add(pa.record_batch({"k": [1]}))
     assert pa.record_batch(groups.result()).to_pylist() == [{"k": 1, "n": 0}]
+    groups = GroupBy("k", {"n": "count"})
+    groups.merge(pa.record_batch({"k": [1], "n": pa.nulls(1, pa.int64())}))
+    assert groups.result().to_pylist() == [{"k": 1, "n": 0}]
 
 
 def test_a_partial_result_that_is_none_is_refused():

@@ -37,8 +37,19 @@ def test_a_heap_that_spark_would_refuse_is_refused(size):
         parse_heap(size)
 
 
-def test_a_cluster_keeps_its_own_settings(tmp_path):
-    assert not [name for name in settings_for("spark://host:7077", tmp_path) if name.startswith("spark.driver.")]
+def test_spark_is_set_up_as_the_job_needs_it_and_a_cluster_keeps_its_own_driver(tmp_path):
+    of_all = {
+        "spark.app.name": "drainq metrics", "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000", "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": f"{tmp_path}/warehouse",
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+    }  # fmt: skip
+    assert settings_for("spark://h", tmp_path) == {**of_all, "spark.master": "spark://h"}
+    assert settings_for("local[3]", tmp_path, java_options="-D") == {
+        **of_all, "spark.master": "local[3]", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1", "spark.python.daemon.module": "drainq.metrics.daemon",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -D",
+    }  # fmt: skip
 
 
 def test_zips_beside_the_installed_pyspark_are_left_out():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
@@ -66,6 +66,17 @@ def test_drain_now_takes_out_what_a_queue_without_handlers_holds():
         assert clock.now() == 86_460.0
         assert drain_now(delayed) == [2]
         assert drain_now(delayed) == []
+
+
+def test_a_clock_takes_a_time_of_any_zone_and_stands_until_it_is_moved():
+    clock = ManualClock()
+    assert clock.now() == clock.now() == 1_700_000_000.0
+    for hours in (0, 5):
+        there = timezone(timedelta(hours=hours))
+        assert ManualClock(datetime(1970, 1, 1, hours, 1, tzinfo=there)).now() == 60.0
+        clock.set(datetime(1970, 1, 2, hours, tzinfo=there))
+        clock.advance(-3)
+        assert clock.now() == 86_397.0
 
 
 @pytest.mark.parametrize("time", [datetime(2025, 1, 1), float("nan"), float("-inf"), True, "1"])
