@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sqlite3
+import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,8 +82,95 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
         storage.close()
 
 
+SCHEMA = {
+    "sqlite": ["SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name LIKE '{t}%' ORDER BY name"],
+    "postgresql": [
+        """SELECT c.relname, string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+            || COALESCE((SELECT ' C' FROM pg_collation WHERE oid = a.attcollation AND collname = 'C'), '')
+            || CASE WHEN a.attnotnull THEN '!' ELSE '' END
+            || COALESCE(' = ' || pg_get_expr(d.adbin, d.adrelid), ''), ', ' ORDER BY a.attnum), c.reloptions::text
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        WHERE c.relkind = 'r' AND (c.relname = '{t}' OR starts_with(c.relname, '{t}__')) GROUP BY 1, 3 ORDER BY 1""",
+        """SELECT indexdef FROM pg_indexes WHERE tablename = '{t}' OR starts_with(tablename, '{t}__')
+        ORDER BY indexname COLLATE "C" """,
+    ],
+}
+
+
+def test_the_tables_and_indexes_are_these(database, run):
+    """With priorities, which have an index of their own; ``schema.txt`` calls the table t."""
+    storage, before = storage_of(database), int(time.time() * 1000)
+    try:
+        assert not storage.is_ready()
+        storage.migrate()
+        storage.mark_ranked("k", name="n", type_name="t")
+        assert storage.is_ready(), "an index that only makes a queue faster may be missing"
+        shown = storage.migration_sql()
+        assert shown.count("CREATE INDEX ") == 1 and shown.count("11. " if database.backend == "postgresql" else "10. ")
+        assert ("CREATE INDEX CONCURRENTLY" in shown) is (database.backend == "postgresql")
+        assert storage.migrate() == ["an index for delivery by priority"]
+    finally:
+        storage.close()
+    rows = [row for query in SCHEMA[database.backend] for row in run(query)]
+    found = [" ".join(" ".join(filter(None, row)).split()).replace(database.table, "t") for row in rows]
+    schema = Path(__file__).with_name("schema.txt").read_text().splitlines()
+    assert found == [line.partition(": ")[2] for line in schema if line.startswith(database.backend)]
+    applied = [at for (at,) in run('SELECT "appliedAt" FROM "{t}__migrations"')]
+    assert before <= min(applied) <= max(applied) <= time.time() * 1000
+
+
+def test_a_percent_sign_in_the_name_of_a_table_is_shown_once(database):
+    storage = open_storage(database.url, table="50%", time=TimeConfig(), retry=RetryConfig())[0]
+    try:
+        script = storage.migration_sql()
+    finally:
+        storage.close()
+    assert '"50%__history"' in script and "%%" not in script
+
+
+@pytest.mark.parametrize(
+    ("fails", "valid", "broken", "built", "said"),
+    [
+        (None, True, False, True, ""),
+        (None, True, True, True, ""),
+        (None, False, False, False, ""),  # another process builds it
+        ("LockNotAvailable", True, False, False, "could not be built now (LockNotAvailable [55P03]); the next open()"),
+        ("InsufficientPrivilege", True, False, False, "could not be built now (InsufficientPrivilege [42501]"),
+        ("UndefinedColumn", True, False, None, ""),
+        ("a pooler", True, False, False, "is not built through a pooler; run 'drainq delayed migrate' without"),
+    ],
+)
+def test_an_index_is_built_beside_running_programs(fails, valid, broken, built, said, monkeypatch, caplog):
+    psycopg = pytest.importorskip("psycopg")
+    from drainq.delayed.storage.migrate import Index, Migration
+
+    storage, told = open_storage("postgresql://nowhere/db", table="t", time=TimeConfig(), retry=RetryConfig())[0], []
+
+    def execute(statement, values=None, *, prepare=None):
+        told.append(next((name for name, text in storage._sql.items() if text == statement), statement))
+        if told[-1] == "build" and fails:
+            raise getattr(psycopg.errors, fails)("no")
+        return SimpleNamespace(fetchone=lambda: [broken if told[-1] == "BROKEN_INDEX" else valid])
+
+    def alone(**settings):
+        told.append(settings)
+        return contextlib.nullcontext(None if fails == "a pooler" else SimpleNamespace(execute=execute))
+
+    monkeypatch.setattr(storage._pool, "alone", alone)
+    index = Index("rank_index", "build")
+    with contextlib.nullcontext() if built is not None else pytest.raises(psycopg.errors.UndefinedColumn):
+        with caplog.at_level(logging.WARNING, "drainq"):
+            assert storage._build(Migration(11, "name", ["build"], index, True), index) is built
+    drop = ['DROP INDEX CONCURRENTLY IF EXISTS "t__KindPlusPriorityIndex"'] * broken
+    steps = ["BROKEN_INDEX", *drop, "build", "INDEX_IS_VALID", "RECORD"]
+    done = len(steps) if built else 0 if fails == "a pooler" else len(steps) - (2 if fails else 1)
+    assert told == [{"lock_timeout": 5000, "statement_timeout": 0}, *steps[:done]]
+    assert said in caplog.text and bool(caplog.text) is bool(said)
+
+
 def test_the_shown_script_does_what_the_migration_does(database, run):
-    storage = storage_of(database)
+    storage, before = storage_of(database), int(time.time()) * 1000  # SQLite's script tells whole seconds
     try:
         script = storage.migration_sql()
         assert script.startswith("BEGIN;") and script.endswith("COMMIT;\n")
@@ -87,6 +179,7 @@ def test_the_shown_script_does_what_the_migration_does(database, run):
             _run_script(database, script)
         assert storage.migration_sql() == ""
         assert storage.migrate() == []
+        assert all(before <= at <= time.time() * 1000 for (at,) in run('SELECT "appliedAt" FROM "{t}__migrations"'))
     finally:
         storage.close()
     queue = database.open(migrate=False)
