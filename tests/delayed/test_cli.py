@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 
 import pytest
 
+import drainq.delayed.cli_commands
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, QueueBroken
 from drainq.delayed.cli import add_commands
 
@@ -39,6 +41,23 @@ def test_migrate_shows_then_does_then_has_nothing_to_do(call, database):
     assert said.startswith("applied: the source's table\napplied: attempts and the last error\napplied: dead letters\n")
     assert call("migrate", "--sql") == (0, "", "")
     assert call("migrate") == (0, "up to date\n", "")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_migrate_closes_its_storage_and_waits_for_no_retry_of_the_first_connection(call, monkeypatch, fails, tmp_path):
+    told, reach = [], drainq.delayed.cli_commands.reach
+
+    def watched(storage, retry, *, migrate):
+        told.append((retry.max_retries, migrate))
+        monkeypatch.setattr(storage, "close", lambda: told.append("closed"))
+        if fails and migrate:
+            raise QueueBroken("no")
+        return reach(storage, retry, migrate=migrate)
+
+    monkeypatch.setattr(drainq.delayed.cli_commands, "reach", watched)
+    with pytest.raises(QueueBroken) if fails else contextlib.nullcontext():
+        assert call("migrate", url=f"sqlite:///{tmp_path}/x.db")[0] == 0
+    assert told == [(0, False), (5, True), "closed"]
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])

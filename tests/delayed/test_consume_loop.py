@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import drainq.delayed.consume
+import drainq.delayed.poll
 from drainq import Backoff
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
@@ -135,6 +136,81 @@ def test_a_consumer_with_a_stop_looks_at_it_while_it_sleeps():
 
     assert bench.queue.consume(lambda envelope: None, stop=Stop()) == 0
     assert bench.waits == [0.1] * 3 and bench.queue.closed is False
+
+
+def test_an_offer_during_the_fetch_or_the_outage_that_it_met_ends_the_pause_after_it():
+    bench, noted = Bench(), []
+    bench.most = 2
+    acquire, wait, bench.storage.failures["acquire"] = bench.storage.acquire, bench.wait, 1
+
+    def acquire_beside_an_offer(*arguments, **more):
+        bench.session.wakeup.wake()
+        return acquire(*arguments, **more)
+
+    bench.storage.acquire = acquire_beside_an_offer
+    bench.session.wakeup.wait = lambda before, seconds: (noted.append(before), wait(before, seconds))
+    bench.queue.consume(lambda envelope: None)
+    assert noted == [0, 1]
+
+
+def test_a_poll_sleeps_for_a_poll_period_or_what_is_left_and_a_coroutine_does_too(monkeypatch):
+    bench, slept, now = Bench(), [], [50.0]
+
+    def sleep(seconds):
+        slept.append(round(seconds, 6))
+        now[0] += seconds
+
+    class Signal:
+        def give(self):
+            """Nobody offers."""
+
+        def clear(self):
+            slept.append("cleared")
+
+        async def wait(self, seconds):
+            sleep(seconds)
+
+    bench.session.wakeup.wait = lambda noted, seconds: sleep(seconds)
+    monkeypatch.setattr(drainq.delayed.poll, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(drainq.delayed.poll, "LoopSignal", Signal)
+    for timeout, sleeps in ((4.5, [2.0, 2.0, 0.5]), (2.0, [2.0]), (0, [])):
+        assert bench.queue.poll(timeout) is None
+        assert slept == sleeps
+        slept.clear()
+        assert asyncio.run(bench.queue.poll_async(timeout)) is None
+        assert slept == [each for pause in sleeps for each in ("cleared", pause)] + ["cleared"]
+        slept.clear()
+    assert not bench.session.wakeup._listeners
+
+
+def test_an_async_consumer_leaves_no_task_and_no_listener_behind():
+    bench = Bench()
+
+    async def main():
+        async def handle(envelope):
+            """Accept it."""
+
+        assert await bench.queue.consume_async(handle, stop=asyncio.Event(), until="empty") == 0
+        await asyncio.sleep(0)
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(main()) == set() and not bench.session.wakeup._listeners
+
+
+def test_the_second_try_of_an_offer_knows_that_it_is_one():
+    bench, again, offer = Bench(), [], MemoryStorage.offer
+    bench.retry_at_once()
+
+    def lost(*arguments, **more):
+        again.append(more["again"])
+        outcomes = offer(bench.storage, *arguments, **more)
+        if len(again) < 3:
+            raise Away
+        return outcomes
+
+    bench.storage.offer = lost
+    bench.offer("a")
+    assert again == [False, True, True]
 
 
 def test_an_offer_ends_the_sleep_at_once():

@@ -147,6 +147,21 @@ def test_all_schedules_are_closed_in_one_timeout(now, clock):
     assert watch.close_all(None) is True and [schedule.closes for schedule in schedules] == [[0, None]] * 2
 
 
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_handle_has_ended_when_its_check_and_its_timer_have(clock, ends, held):
+    handle, told = handle_of(lambda handle: 1.0, clock), []
+    handle._repeat = SimpleNamespace(stop=lambda timeout: told.append(timeout) or ends)
+    handle._one_check_at_a_time = SimpleNamespace(
+        acquire=lambda timeout: told.append(timeout) or not held, release=lambda: told.append("released")
+    )
+    assert handle.close(2.5) is (ends and not held) and handle.closed
+    assert told == ([2.5, 0] if held else [2.5, "released", 2.5])
+    told.clear()
+    handle.close()
+    assert told[0] == -1
+
+
 def test_the_watch_wakes_what_is_due_by_the_queues_clock(now, clock):
     watch = Watch(clock)
     watch._watched = due, later = [Schedule(now, due_at=1000.0), Schedule(now, due_at=1000.001)]
