@@ -13,6 +13,7 @@ import psycopg
 
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.storage.postgres import connection as connections
+from drainq.delayed.storage.postgres import direct_libpq
 from drainq.delayed.storage.postgres import pool as module
 from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener, PoolExhausted, TryTimedOut
 from drainq.delayed.storage.postgres.pool import PostgresPool
@@ -103,10 +104,12 @@ def test_no_more_than_allowed_are_open_whatever_becomes_of_them(pool, monkeypatc
 def test_a_connection_is_closed_after_an_hour_or_ten_minutes_of_rest(pool, now):
     old, rests, used = taken(pool, 3)
     give_back(pool, [old, rests, used])
-    now[0] += 599.0
+    now[0] += 600.0
     assert taken(pool, 1) == [used]
-    now[0] += 60.0
     give_back(pool, [used])
+    assert not old.closed
+    now[0] += 60.0
+    give_back(pool, taken(pool, 1))
     assert (old.closed, rests.closed, used.closed) == (True, True, False)
     for now[0], closed in ((1000.0 + 3599.0, False), (1000.0 + 3600.0, True)):
         give_back(pool, taken(pool, 1))
@@ -144,10 +147,14 @@ def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
         raise KeyError
     assert borrowed is idle and not idle.patient
     pool.close()
+    assert idle.closed and not used.closed
     give_back(pool, [used])
-    assert idle.closed and used.closed
+    assert used.closed
+    asked = []
+    pool._room = types.SimpleNamespace(get=lambda timeout: asked.append(timeout), put=asked.append)
     with pytest.raises(psycopg.InterfaceError, match="are closed"):
         pool._take()
+    assert asked == [30.0, None]
 
 
 def test_each_block_has_the_time_limits_that_it_says_and_leaves_a_connection_with_all_of_them(pool):
@@ -164,6 +171,10 @@ def test_each_block_has_the_time_limits_that_it_says_and_leaves_a_connection_wit
         raise psycopg.OperationalError
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL a = 1"
     assert connection.said[3:] == [begin, begin, "ROLLBACK", "COMMIT"]
+    with pytest.raises(psycopg.OperationalError), pool._among_others(connection):
+        connection.closed = True
+        raise psycopg.OperationalError
+    assert connection.said[7:] == [begin]
 
 
 def test_a_connection_for_one_work_has_its_settings_no_time_limit_and_an_end(pool):
@@ -193,13 +204,91 @@ def test_an_opener_tells_the_server_its_limits_and_remembers_a_pooler_that_refus
     opener = Opener(url, try_timeout=2.5, prepare=None)
     set_deadline(0.0)
     assert [opener.open({"lock_timeout": 7}), opener.open()] == [first, second]
-    assert told[1:] == [(0.0, ""), (0.0, "")] and {"statement_timeout=2500", "lock_timeout=7"} < {*told[0][1].split()}
-    assert "SET LOCAL statement_timeout = 2500;" in opener.set_local
+    assert told[1:] == [(0.0, ""), (0.0, "")]
+    assert opener.settings == {
+        "statement_timeout": "2500",
+        "idle_in_transaction_session_timeout": "10000",
+        "plan_cache_mode": "force_generic_plan",
+        "enable_seqscan": "off",
+        "jit": "off",
+    }
+    assert opener.set_local == "; ".join(f"SET LOCAL {name} = {value}" for name, value in opener.settings.items())
+    asked = {**opener.settings, "lock_timeout": "7", "default_transaction_isolation": r"read\ committed"}
+    assert told[0] == (0.0, " ".join(f"-c {name}={value}" for name, value in asked.items()))
     for opened in (first, second):
         assert opened.behind_a_pooler and opened.prepare_threshold is None and opened.opened_at > 0.0
     with pytest.raises(AttributeError):  # it answers no statement
         Opener(url, try_timeout=None, prepare=None).open()
     assert broken.closed and "-c statement_timeout=0 " in told[-1][1]
+
+
+@pytest.mark.parametrize("pooler", [False, True])
+@pytest.mark.parametrize("prepare", [None, False, True])
+def test_statements_are_prepared_unless_told_otherwise_or_behind_a_pooler(now, monkeypatch, pooler, prepare):
+    connection = Connection(0.0)
+    connection.prepare_threshold, connection.info = 5, types.SimpleNamespace(backend_pid=7)
+    connection.execute = lambda statement, prepare: types.SimpleNamespace(fetchone=lambda: (8 if pooler else 7,))
+    monkeypatch.setattr(connections, "connect_postgres", lambda *url, **options: connection)
+    Opener(DatabaseUrl.parse("postgresql://nowhere/db"), try_timeout=None, prepare=prepare).open()
+    assert connection.behind_a_pooler is pooler
+    assert connection.isolation_level is psycopg.IsolationLevel.READ_COMMITTED
+    assert (connection.prepare_threshold is None) is (prepare is False or (prepare is None and pooler))
+
+
+def test_an_interrupted_statement_is_cancelled_and_its_connection_closed_unless_it_has_ended(monkeypatch):
+    monkeypatch.setattr(direct_libpq, "time", types.SimpleNamespace(monotonic=lambda: 100.0))
+    for error, ended in ((psycopg.errors.QueryCanceled(), []), (None, []), (TryTimedOut(), ["finish"])):
+        told = []
+
+        def answer(until, error=error, told=told):
+            told.append(until)
+            if error:
+                raise error
+
+        connection = types.SimpleNamespace(
+            cancel_safe=lambda timeout, told=told: told.append(timeout),
+            _answer=answer,
+            pgconn=types.SimpleNamespace(finish=lambda told=told: told.append("finish")),
+        )
+        direct_libpq.DirectConnection._give_up_on_it(connection)
+        assert told == [5.0, 105.0, *ended]
+
+
+def test_a_wait_for_a_socket_is_told_its_milliseconds_and_what_to_watch(monkeypatch):
+    told, found, select = [], [], direct_libpq.select
+    poll = types.SimpleNamespace(register=lambda *of: told.append(of), poll=lambda ms: told.append(ms) or found)
+    monkeypatch.setattr(direct_libpq, "select", types.SimpleNamespace(poll=lambda: poll, POLLIN=1, POLLOUT=4))
+    watch = direct_libpq._watch(7, to_send=True)
+    for events, answer in ((None, (False, False)), (1, (True, False)), (4, (False, True)), (16, (True, False))):
+        found[:] = [(7, events)] if events else []
+        assert watch(0.25) == answer
+    direct_libpq._watch(8)(None)
+    assert told == [(7, 5), 250.0, 250.0, 250.0, 250.0, (8, 1), None] and select.POLLIN == 1
+    windows = types.SimpleNamespace(select=lambda *of: told.append(of) or ([], [9], []))
+    monkeypatch.setattr(direct_libpq, "select", windows)
+    assert direct_libpq._watch(9, to_send=True)(1.5) == (False, True) and told[-1] == ([9], [9], [], 1.5)
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "kind", "says"),
+    [
+        (b"23505", b"", psycopg.errors.UniqueViolation, ""),
+        (None, b" gone \n", psycopg.OperationalError, "gone"),
+        (None, b"", psycopg.OperationalError, "the connection was lost"),
+    ],
+)
+def test_an_answer_that_is_an_error_is_raised_as_the_drivers(state, text, kind, says):
+    answer = types.SimpleNamespace(error_field=lambda field: state, error_message=text, status=None)
+    connection = types.SimpleNamespace(pgconn=types.SimpleNamespace(error_message=text))
+    if state:
+        error = psycopg.errors.lookup(state.decode())()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(psycopg.errors, "error_from_result", lambda result: error)
+            assert direct_libpq.DirectConnection._error(connection, answer) is error
+        return
+    for given in (answer, None):
+        error = direct_libpq.DirectConnection._error(connection, given)
+        assert type(error) is kind and str(error) == says
 
 
 def test_a_wait_that_is_not_patient_ends_at_the_deadline_and_with_it_the_connection(now, monkeypatch):
