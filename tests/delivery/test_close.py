@@ -109,20 +109,25 @@ def test_close_goes_on_after_its_time_while_items_are_being_kept(delayed, monkey
 
 @pytest.mark.parametrize(
     ("stops", "steps", "waits"),
-    [(False, [0, 4.5], [5.0]), (True, [], [5.0]), (True, [3.0, 3.5], [5.0]), (True, [4.5, 5.4, 9.0], [5.0, 0.5, 0.9])],
-)
-def test_the_wait_for_what_is_kept_ends_a_second_after_its_last_step(stops, steps, waits, delayed, monkeypatch):
+    [(None, [0, 4.5], [5.0]), (1.0, [], [5.0]), (1.0, [3.0, 3.5], [5.0]), (1.0, [4.5, 5.4, 9.0], [5.0, 0.5, 0.9]),
+     (4.6, [], [5.0, 0.6])],
+)  # fmt: skip
+def test_the_wait_for_what_is_kept_ends_a_second_after_its_last_step_or_the_first_stop(
+    stops, steps, waits, delayed, monkeypatch
+):
     clock, waited = ManualClock(0.0), []
     monkeypatch.setattr(dead_letters, "time", SimpleNamespace(monotonic=clock.now))
     keeper = sender(Table(), delayed=delayed)._dead_letters
-    keeper._stop = stops
+    steps_at = [(at, lambda: keeper._packed("an item")) for at in steps]
+    stops_at = [(at, keeper.stop) for at in (stops, 4.9) if stops]  # the second changes nothing
+    events = sorted(steps_at + stops_at, key=lambda event: event[0])
 
     def wait(seconds):
         waited.append(seconds)
         end = clock.now() + seconds
-        for step in [at for at in steps if clock.now() < at <= end]:
-            clock.advance(step - clock.now())
-            keeper._packed("an item")
+        for at, happen in [event for event in events if clock.now() < event[0] <= end]:
+            clock.advance(at - clock.now())
+            happen()
         clock.advance(end - clock.now())
         return False
 

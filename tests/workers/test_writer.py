@@ -173,6 +173,23 @@ def test_a_cancel_ends_statements_and_attempts_to_connect_and_cuts_off_what_does
     assert sink.send([(1, "x")]) == []
 
 
+@pytest.mark.parametrize("moment", ["BEGIN", "INSERT"])
+def test_what_waits_for_a_lock_while_it_is_cancelled_writes_nothing_when_it_gets_the_lock(url, moment):
+    sink = TableSink(url, Upsert("t", ["id", "what"]))
+
+    def cancel_at(statement):
+        sink._is_cancelled = sink._is_cancelled or statement.startswith(moment)
+
+    with sink._connection() as database:
+        database.connection.set_trace_callback(cancel_at)
+    with pytest.raises(Unavailable, match=r"^the time of close\(\) ran out before they were written$"):
+        sink.send([(1, "x")])
+    sink.close()
+    assert sink.send([(2, "y")]) == []
+    with Database(url) as database:
+        assert list(database.execute("SELECT id FROM t")) == [(2,)]
+
+
 def test_a_key_of_several_columns_is_all_of_them(table):
     t = BatchWriter(
         url=table("a INTEGER, b INTEGER, c TEXT, PRIMARY KEY (b, c)"), table="t", columns=["a", "b", "c"],

@@ -208,7 +208,9 @@ class DeadLetters:
             self._resending.release()
 
     def stop(self) -> None:
-        """Let a running turn end after its current message."""
+        """Let a running turn end after its current message, and begin to wait for what is being kept."""
+        if not self._stop:
+            self._step()
         self._stop = True
 
     def _resend_message(self, envelope: Any, sink: Sink) -> bool:

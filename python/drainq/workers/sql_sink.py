@@ -130,6 +130,8 @@ class TableSink(Sink):
         """Commit what the block writes. Until COMMIT is answered, the attempt is in doubt."""
         with database.marked_transaction() as mark:
             yield
+            if self._is_cancelled:  # while it waited for a lock: what it wrote is kept elsewhere by now
+                raise Unavailable("the time of close() ran out before they were written")
             attempt.doubt, attempt.refused = mark, refused
         attempt.doubt = None
 
