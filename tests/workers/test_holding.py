@@ -70,7 +70,11 @@ def test_a_tuple_is_restored_with_the_list_that_the_merge_changed_and_one_that_h
         a[1].append(b[1][0] + 0)
         return a
 
-    sent, lock = [], threading.Lock()
+    class Single:
+        def __deepcopy__(self, known):
+            raise RuntimeError("there is one of it")
+
+    sent, lock = [], Single()
     worker = MetricsAggregator(key=lambda item: item[0], merge=merge, sink=sent.extend, flush_interval=None)
     worker([("a", [1]), ("b", [lock])])
     with pytest.raises(TypeError):
@@ -86,8 +90,9 @@ def test_items_that_are_too_old_are_refused_and_counted():
     worker([("a", 1, 950.0), ("a", 1, 899.0), ("a", 1, 900.0), ("b", 1, 800.0)])
     assert worker.close() is False
     assert sent == [("a", 2)] and counts(worker) == (2, 2, 0, 0, 0) and worker.stats().expired == 2
-    with pytest.raises(ValueError, match="belong together"):
-        totals(print, expire_after=1.0)
+    for alone in ({"expire_after": 1.0}, {"time": len}):
+        with pytest.raises(ValueError, match="belong together"):
+            totals(print, **alone)
 
 
 @pytest.mark.parametrize(("error", "at_last"), [(None, (2, 0, 0, 1, 0)), (OSError("down"), (0, 0, 0, 3, 0))])
@@ -105,6 +110,7 @@ def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts(er
     assert worker.flush(0.05) is False and entered.wait(PATIENCE)
     assert worker.flush(0) is False  # nothing is held, and the sink has not answered
     worker([("c", 1)])  # draining does not wait for the sink
+    assert worker._flush_once(wait=False)
     assert agree(worker).pending == 3
     assert worker.close(0.1) is False
     assert counts(worker) == (0, 0, 0, 3, 0)

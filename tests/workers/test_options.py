@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -94,6 +95,15 @@ def test_the_keywords_are_the_fields():
     assert sending == {"retry_for", "delayed"}
     of_queue = {"buffer_size": 7, "strategy": "blocking", "linger": 0.5, "max_batch": 3}
     assert WorkerOptions(name="a", retry_for=1, log_values=True, **of_queue).of_queue() == of_queue
+    assert WorkerOptions(retry_for=timedelta(minutes=1)).retry_for == 60.0
+    for wrong, error in (
+        ({"retry_for": -1}, ValueError),
+        ({"name": "a\0b"}, TypeError),
+        ({"max_batch": 0}, ValueError),
+    ):
+        with pytest.raises(error, match=f"^{[*wrong][0]} must be "):
+            WorkerOptions(**wrong)
+    assert bytes_of({"k" * 1000: 1}) > 1000 < bytes_of({1: "v" * 1000})
     for default in ("metrics-aggregator", "top-n"):  # they give nothing up before they are closed
         for wrong in ({"retry_for": 3.0}, {"delayed": SimpleNamespace(offer_if_not_exists=len)}):
             with pytest.raises(ValueError, match="leave out retry_for and delayed"):
