@@ -215,7 +215,7 @@ def test_a_worker_makes_its_queue_its_delivery_and_its_dead_letters_as_it_was_to
         given |= {"delayed": KEPT, "retry_for": 9} if size else {}
         made = kind(**given, **SETTINGS)
         made.close()
-        assert not in_bytes or (made._bytes.bound, made._bytes._least) == (1000, -(-UNITS // 7))
+        assert not in_bytes or (made._bytes.bound, made._bytes.weight(0)) == (1000, -(-UNITS // 7))
         room = {"buffer_size": UNITS, "len_of": made._bytes.weight} if in_bytes else {"buffer_size": 7}
         queue = {**QUEUE, **room, "capacity": room["buffer_size"], "threads": 3 if selector else 1}
         of, settings = noted.pop("BatchQueue")

@@ -101,7 +101,7 @@ def test_the_keywords_are_the_fields():
         ({"name": "a\0b"}, TypeError),
         ({"max_batch": 0}, ValueError),
     ):
-        with pytest.raises(error, match=f"^{[*wrong][0]} must be "):
+        with pytest.raises(error, match=f"^{next(iter(wrong))} must be "):
             WorkerOptions(**wrong)
     assert bytes_of({"k" * 1000: 1}) > 1000 < bytes_of({1: "v" * 1000})
     for default in ("metrics-aggregator", "top-n"):  # they give nothing up before they are closed

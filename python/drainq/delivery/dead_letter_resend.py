@@ -14,7 +14,7 @@ from typing import Any
 
 from drainq.delivery.dead_letters import RESEND_INTERVAL, DeadLetters
 from drainq.delivery.sink_contract import Sink
-from drainq.timer import FOREVER, Repeat
+from drainq.timer import Repeat
 
 
 class Resender:
@@ -79,4 +79,4 @@ class Resender:
             with self._turned:
                 self._ended = self._begun
                 self._turned.notify_all()
-        return FOREVER if self._stopped else RESEND_INTERVAL
+        return RESEND_INTERVAL
