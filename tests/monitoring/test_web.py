@@ -9,9 +9,11 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 
 from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.monitoring import asgi_app, collector, prometheus_text, wsgi_app
+from drainq.monitoring.web import AsgiApp
 
 from .endpoint import OPENMETRICS, exchange
 
@@ -30,21 +32,28 @@ def queue():
 HANDLED = 'drainq_batch_handled_total{queue="in \\"my\\" app\\\\"} 7'
 
 
-def by_asgi(method: str, accept: str) -> Answer:
+def by_asgi(method: str, accept: str, app: AsgiApp | None = None) -> Answer:
     async def asked() -> list[dict]:
         sent: list[dict] = []
 
         async def send(message):
             sent.append(message)
 
+        scope = {"type": "http", "method": method, "path": "/any", "root_path": "", "query_string": b""}
         headers = [(b"host", b"here")] + [(b"accept", each.encode()) for each in accept.split(",") if each]
-        await asgi_app()({"type": "http", "method": method, "path": "/any", "headers": headers}, None, send)
+        await (app or asgi_app())(scope | {"headers": headers}, None, send)
         return sent
 
     start, body = asyncio.run(asked())
     assert (start["type"], body["type"]) == ("http.response.start", "http.response.body")
     assert all(name == name.lower() for name, _ in start["headers"])
     return str(start["status"]), {name.decode(): value.decode() for name, value in start["headers"]}, body["body"]
+
+
+def by_starlette(method: str, accept: str) -> Answer:
+    app = Starlette()
+    app.add_route("/any", asgi_app())
+    return by_asgi(method, accept, app)
 
 
 def by_wsgi(method: str, accept: str) -> Answer:
@@ -63,8 +72,8 @@ def by_the_endpoint(server, method: str, accept: str) -> Answer:
     return status.split()[1], {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}, body
 
 
-@pytest.mark.parametrize("by", [by_asgi, by_wsgi])
-def test_both_applications_answer_as_the_endpoint_does(server, by: Callable[[str, str], Answer]):
+@pytest.mark.parametrize("by", [by_asgi, by_starlette, by_wsgi])
+def test_all_applications_answer_as_the_endpoint_does(server, by: Callable[[str, str], Answer]):
     for method in ("GET", "HEAD", "POST", "DELETE"):
         for accept in ("", OPENMETRICS, f"text/plain;q=0.1,{OPENMETRICS}"):
             status, headers, body = by(method, accept)

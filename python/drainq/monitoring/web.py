@@ -27,15 +27,9 @@ def prometheus_text() -> str:
     return answer_scrape("GET", "")[2]
 
 
-def asgi_app() -> AsgiApp:
-    """Return an ASGI application that answers every path as the endpoint answers ``/metrics``.
-
-    Example:
-        With Starlette or FastAPI: ``app.mount("/metrics", asgi_app())``.
-    """
-
-    async def metrics(
-        scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+class _AsgiApp:  # an instance: Starlette's ``Route`` takes a function for an endpoint, which it would pass a request
+    async def __call__(
+        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:
         if scope["type"] != "http":
             raise ValueError(f"only HTTP requests are answered, got a scope of the type {scope['type']!r}")
@@ -45,7 +39,14 @@ def asgi_app() -> AsgiApp:
         await send({"type": "http.response.start", "status": int(status[:3]), "headers": pairs})
         await send({"type": "http.response.body", "body": body.encode()})
 
-    return metrics
+
+def asgi_app() -> AsgiApp:
+    """Return an ASGI application that answers every path as the endpoint answers ``/metrics``.
+
+    Example:
+        With Starlette or FastAPI: ``app.add_route("/metrics", asgi_app())``.
+    """
+    return _AsgiApp()
 
 
 def wsgi_app() -> WsgiApp:
