@@ -66,9 +66,13 @@ def test_the_first_settings_win_and_others_are_warned_of():
 def test_the_other_mode_is_refused():
     BatchQueueManager.get_or_create("handlers", config())
     BatchQueueManager.get_or_create("consumer", config(consumer=Gate()))
-    with pytest.raises(ModeConflict, match="handlers by type"):
+    with pytest.raises(
+        ModeConflict, match="^queue 'handlers' has handlers by type, but was asked for with one consumer"
+    ):
         BatchQueueManager.get_or_create("handlers", config(consumer=Gate()))
-    with pytest.raises(ModeConflict, match="one consumer"):
+    with pytest.raises(
+        ModeConflict, match="^queue 'consumer' has one consumer for everything, but was asked for with handlers"
+    ):
         BatchQueueManager.get_or_create("consumer", config())
 
 
