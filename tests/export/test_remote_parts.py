@@ -230,6 +230,16 @@ def test_a_stream_moves_with_its_first_batch_and_with_each_answer_and_stays_whil
         assert last.failure.error is error and (why or "UNAVAILABLE") in str(last.failure)
 
 
+def test_a_stream_without_an_answer_is_broken_off_when_its_time_is_over_and_no_later(monkeypatch):
+    clock, waits, why = ManualClock(104.0), [], []
+    monkeypatch.setattr(peers, "time", SimpleNamespace(monotonic=clock.now))
+    peer = Peer(None, window=1, timeout=10.0)
+    peer._stream = SimpleNamespace(moved_at=100.0, over=False, break_off=why.append)
+    peer.changed.wait = lambda seconds: waits.append(seconds) or clock.advance(seconds)
+    peer.wait(lambda stream: len(waits) == 2)
+    assert waits == [6.0, 10.0] and why == ["no acknowledgement for 10 s"]
+
+
 def test_a_batch_is_handled_once_until_it_is_settled_dropped_or_its_sender_is_forgotten():
     received = Received(most_senders=2)
 

@@ -203,21 +203,6 @@ def test_a_handler_for_the_wrong_type_of_row_fails_instead_of_giving_nothing(num
         aggregate(numbers, lambda info: {Row: CountByKey()}, schema="key long, n long").collect()
 
 
-def test_a_task_queue_with_items_that_have_no_handler_fails_its_task(spark):
-    def strings(how):
-        def run(rows):
-            with task_queue(**how) as queue:
-                queue.add_handler(str, print)
-                queue.produce_many(rows)
-            yield queue.stats().unrouted
-
-        return spark.sparkContext.parallelize(range(5), 1).mapPartitions(run)
-
-    with pytest.raises(Exception, match="5 items have no handler: 5 of int"):
-        strings({}).collect()
-    assert strings({"unrouted": "count"}).collect() == [5]
-
-
 @pytest.mark.parametrize("value", ["ignore", None, 3])
 def test_an_unknown_wish_for_unrouted_items_is_refused_before_anything_runs(numbers, value):
     for make in (
