@@ -269,7 +269,7 @@ def test_the_pace_starts_and_ends_alone():
     quick, slow = 0.001, 0.002
     assert sizes(*[quick] * 10) == [1] * 10
     assert sizes(slow, *[quick] * 5) == [4] + [1] * 5
-    assert sizes(*[quick] * 10) == [4] * 10  # to its credit
+    assert sizes(*[quick] * 30) == [4] * 30  # to its credit, of which there is a most
     assert sizes(slow, quick, slow, slow, slow) == [4, 4, 4, 4, 1]
     assert sizes(*[slow] * 20) == [1] * 20
     assert sizes(*[quick] * 10) == [1] * 10  # however slow it was before

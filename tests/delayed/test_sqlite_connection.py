@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 import drainq.delayed.deadline
+import drainq.delayed.storage.open
 import drainq.delayed.storage.sqlite.statements
-from drainq.delayed import TimeConfig
+from drainq.delayed import DelayedQueue, TimeConfig
 from drainq.delayed.config import RetryConfig
+from drainq.delayed.database_retry import RareWarning
 from drainq.delayed.deadline import set_deadline
-from drainq.delayed.storage.open import open_empty, open_storage
+from drainq.delayed.storage.open import open_empty, open_storage, reach
 from drainq.delayed.storage.sqlite.storage import MemoryStorage, SQLiteStorage
 
 
@@ -48,6 +51,39 @@ def test_a_connection_has_the_settings_of_its_queue(tmp_path):
     ]
     with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
         open_and_close(tmp_path).connect()
+
+
+def test_a_look_at_the_queues_of_a_file_leaves_its_journal_as_it_is(tmp_path):
+    storage = SQLiteStorage(f"{tmp_path}/plain.db", table="t", busy_timeout=1.0, write_ahead=False)
+    storage.migrate()
+    storage.close()
+    assert DelayedQueue.queues(f"sqlite:///{tmp_path}/plain.db", table="t") == []
+    with sqlite3.connect(f"{tmp_path}/plain.db") as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("retry", "most"),
+    [
+        (RetryConfig(), None),  # a try gives up a lock after a second
+        (RetryConfig(max_retries=0), 0),
+        (RetryConfig(max_retries=3, total_timeout=None), 3),
+    ],
+)
+def test_a_migration_is_tried_as_long_as_the_time_lasts_and_its_failures_are_said_rarely(retry, most, monkeypatch):
+    told = []
+
+    def with_retries(call, config, is_transient, **more):
+        told.append((call, config, is_transient, *map(type, more.values())))
+        return call
+
+    monkeypatch.setattr(drainq.delayed.storage.open, "with_retries", with_retries)
+    storage = SimpleNamespace(connect="connect", migrate="migrate", is_transient="passes")
+    assert reach(storage, retry, migrate=False) == []
+    assert reach(storage, retry, migrate=True) == "migrate"
+    connect = ("connect", retry, "passes")
+    assert told == [connect, connect, ("migrate", replace(retry, max_retries=most), "passes", RareWarning)]
 
 
 def open_and_close(tmp_path):
