@@ -43,6 +43,14 @@ def test_migrate_shows_then_does_then_has_nothing_to_do(call, database):
     assert call("migrate") == (0, "up to date\n", "")
 
 
+@pytest.mark.parametrize(("columns", "width"), [("5", 6), ("17", 14), ("60", 20)])
+def test_a_column_is_cut_to_the_terminal_but_keeps_six_characters(monkeypatch, capsys, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+    drainq.delayed.cli_commands.print_table(("HEAD", "B"), [("abcdefghijklmnopqrst", "y")])
+    cut = "abcdefghijklmnopqrst" if width == 20 else "abcdefghijklmnopqrst"[: width - 3] + "..."
+    assert capsys.readouterr().out == f"{'HEAD'.ljust(width)}  B\n{cut}  y\n"
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_migrate_closes_its_storage_and_waits_for_no_retry_of_the_first_connection(call, monkeypatch, fails, tmp_path):
     told, reach = [], drainq.delayed.cli_commands.reach

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from contextvars import ContextVar
 from datetime import time
 
+import pytest
+
 from drainq.delayed import CronDailySchedule, OfferOutcome, ScheduledMessage, TimeConfig
+from drainq.delayed.coroutines import CallThreads
+from drainq.errors import ShutDown
 
 TENANT: ContextVar[str] = ContextVar("tenant")
 
@@ -103,6 +108,23 @@ def test_close_lets_a_waiting_poll_go(world):
             return True
 
     assert asyncio.run(main())
+
+
+@pytest.mark.parametrize(("error", "said"), [(ShutDown("closed"), False), (KeyError("x"), True), (None, False)])
+def test_what_cannot_be_given_back_is_said_unless_the_queue_is_closed(error, said, caplog):
+    calls, taken, given = CallThreads(1), Future(), []
+
+    def give_back(result):
+        given.append(result)
+        if error:
+            raise error
+
+    returned = calls.give_back_after(taken, give_back)
+    assert not calls.close(0.0)
+    taken.set_result("taken")
+    returned.result(60)
+    assert given == ["taken"] and calls.close(0.0)
+    assert ("could not give back what a cancelled call took" in caplog.text) is said and bool(caplog.text) is said
 
 
 class Gate:

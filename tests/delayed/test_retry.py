@@ -9,7 +9,7 @@ import pytest
 from drainq import Backoff
 from drainq.delayed import NO_RETRIES, QueueUnavailable, RetryConfig, TimeConfig
 from drainq.delayed.database_retry import with_retries
-from drainq.delayed.deadline import seconds_left
+from drainq.delayed.deadline import deadline, seconds_left, set_deadline
 from drainq.testing import ManualClock
 
 
@@ -57,6 +57,15 @@ def test_an_error_that_will_not_pass_comes_out_at_once():
     with pytest.raises(ValueError, match="failure 1"):
         with_retries(call, RetryConfig(), is_passing, wait=pytest.fail)
     assert call.calls == 1
+
+
+def test_a_call_within_a_try_leaves_the_outer_ones_deadline():
+    before = set_deadline(5.0)
+    try:
+        with_retries(lambda: None, RetryConfig(), lambda error: True)
+        assert deadline() == 5.0
+    finally:
+        set_deadline(before)
 
 
 def test_no_try_begins_after_the_total_timeout():

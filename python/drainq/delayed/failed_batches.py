@@ -37,7 +37,7 @@ class ToDelayedQueue:
         """Store the batch as one message ``{"batch": [...], "error": "..."}``; return how many items it has."""
         items = list(batch) if self._encode_item is None else [self._encode_item(item) for item in batch]
         key = f"{self._key_prefix}/{uuid.uuid4()}"
-        self._queue.offer(key, {"batch": items, "error": error_text(error)}, delay=self._delay, replace=False)
+        self._queue.offer(key, {"batch": items, "error": error_text(error)}, delay=self._delay)
         return len(items)
 
     def __repr__(self) -> str:
