@@ -25,6 +25,7 @@ from drainq.metrics.follow.run import Ending, follow
 from drainq.metrics.follow.tail import Appended, Grown, Tail
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
 from drainq.metrics.progress import Progress
+from drainq.sql import DatabaseUrl
 from tests.metrics.following import Steps
 from tests.metrics.logs import lines, write
 
@@ -99,10 +100,20 @@ def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_i
     monkeypatch.setattr("drainq.metrics.engine.OnSpark", lambda context: context)
     monkeypatch.setattr(Rounds, "load_files", lambda self, *given: loads.append((self._spools, self._top, given[0])))
     monkeypatch.setattr("drainq.metrics.report.write_report", lambda *given: asked.append(given[1:]))
+    url = DatabaseUrl.sqlite(tmp_path / "other.db")
     found = follow(
-        str(logs), master=master, heap="1g", use_archive=False, top=4, settled=0, ended=Steps(), out=tmp_path / "out"
+        str(logs),
+        database=url,
+        master=master,
+        heap="1g",
+        use_archive=False,
+        top=4,
+        settled=0,
+        ended=Steps(),
+        out=tmp_path / "out",
     )
     out = tmp_path / "out"
+    assert (tmp_path / "other.db").exists() and not (out / "metrics.db").exists()
     assert asked == [
         ((master, out, "1g"), out / "spark.log", {"use_archive": False}), ("stream", "the context", out / "follow"), [],
         paths, "stream ends", "spark stops", (out / "report.html", found.outcome),
