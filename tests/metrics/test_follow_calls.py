@@ -66,7 +66,8 @@ def test_a_relative_log_is_followed_in_the_directory_of_the_process_and_its_file
     link.symlink_to(real)
     write(real / "a.log", lines(3))
     monkeypatch.chdir(link)
-    assert following("a.log").outcome.lines == 3 and closed == [None, True]
+    [counts] = following("a.log").outcome.sources
+    assert (counts.path, counts.lines, closed) == ("a.log", 3, [None, True])
     assert following.ask("SELECT directory, name FROM followed") == [(str(real), "a.log")]
 
 
@@ -95,6 +96,7 @@ def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_i
         stop = lambda self: asked.append("spark stops")  # noqa: E731
 
     monkeypatch.setattr(run_module, "Launch", Launch)
+    monkeypatch.setattr(run_module, "quiet_py4j", lambda: contextlib.nullcontext(asked.append("quiet")))
     monkeypatch.setattr(run_module, "settings_for", lambda *given: given)
     monkeypatch.setattr("drainq.metrics.follow.file_stream.FileStream", Stream)
     monkeypatch.setattr("drainq.metrics.engine.OnSpark", lambda context: context)
@@ -104,6 +106,7 @@ def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_i
     found = follow(
         str(logs),
         database=url,
+        engine=spools and "spark",
         master=master,
         heap="1g",
         use_archive=False,
@@ -115,7 +118,7 @@ def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_i
     out = tmp_path / "out"
     assert (tmp_path / "other.db").exists() and not (out / "metrics.db").exists()
     assert asked == [
-        ((master, out, "1g"), out / "spark.log", {"use_archive": False}), ("stream", "the context", out / "follow"), [],
+        ((master, out, "1g"), out / "spark.log", {"use_archive": False}), "quiet", ("stream", "the context", out / "follow"), [],
         paths, "stream ends", "spark stops", (out / "report.html", found.outcome),
     ]  # fmt: skip
     assert loads == [(spools and tmp_path / spools, 4, "the context")]
@@ -197,6 +200,14 @@ def test_lines_are_cut_into_tasks_and_pieces_of_whole_lines(monkeypatch):
         (Appended(3, 100, b"ab\ncdefgh\n", "f"),), (Appended(3, 110, b"i\n\njk\nl", "f"),)
     ]  # fmt: skip
     assert [list(task.pieces()) for (task,) in tasks] == [[b"ab\n", b"cdefgh\n"], [b"i\n\n", b"jk\n", b"l"]]
+
+
+def test_appended_lines_are_read_about_so_many_bytes_at_a_time_and_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(tail_module, "MOST", 4)
+    (tmp_path / "a.log").write_bytes(b"ab\ncd\nefghij\nno end")
+    with open(tmp_path / "a.log", "rb") as file:
+        found = [tail_module._appended(file, begin, 19) for begin in (0, 3, 6, 13)]
+    assert found == [b"ab\n", b"cd\n", b"efghij\n", b""]
 
 
 def test_a_row_says_what_is_counted_of_its_file(following, logs):

@@ -106,6 +106,7 @@ def test_too_many_bad_lines_are_a_complaint_at_the_end_of_each_following(followi
 
 
 def test_a_log_that_was_rotated_before_the_file_was_followed_is_not_counted(following, server):
+    write(server.log.with_name("access.log.8"), lines(9, seed=8))
     server.write(3)
     assert following(server.log).outcome.lines == 3
     old = write(server.log.with_name("access.log.7"), lines(50, seed=9))

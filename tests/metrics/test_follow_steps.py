@@ -80,11 +80,10 @@ def test_what_was_left_out_is_looked_at_again_once_it_changed_and_what_went_is_n
     aged(log, "xy\n", 20)
     assert look() == ["a"] and look.directory.uncounted == {}
 
-    def gone(*_):
-        raise FileNotFoundError
-
-    monkeypatch.setattr(look.directory, "_wanted", gone)
-    assert look() == [] and look.directory.uncounted == {} and look.said == ["it is odd"]
+    for error, uncounted in ((FileNotFoundError(), {}), (OSError(5, "a fault"), {"a": "cannot read 'a': a fault"})):
+        monkeypatch.setattr(look.directory, "_wanted", MagicMock(side_effect=error))
+        assert look() == [] and look.directory.uncounted == uncounted
+        assert look.said == ["it is odd", *uncounted.values()]
 
 
 def test_a_round_takes_so_many_bytes_but_one_file_however_large(logs, memory, monkeypatch):
@@ -102,16 +101,19 @@ def test_a_round_counts_each_content_once_and_leaves_out_what_is_gone_or_being_w
 ):
     held, said, text = [], [], "\n".join([*lines(2), "noise", ""])
     monkeypatch.setattr(drainq.metrics.follow.rounds, "ctrl_c_later", lambda: nullcontext(lambda: held.append(1)))
-    sources = [find(n, str(aged(logs / name, text, 20))) for n, name in enumerate(("gone", "young", "b", "copy"))]
+    sources = [
+        find(n, str(aged(logs / name, text, 20))) for n, name in enumerate(("gone", "young", "grown", "b", "copy"))
+    ]
     rounds, spools = Rounds(database, memory, str(logs), top=3, spools=logs.parent), []
     directory = Directory(str(logs), memory, 10.0, said.append)
     os.remove(logs / "gone")
     rounds.load_files(pytest.fail, sources[:1], directory)
     assert (rounds.files, rounds.outcome.lines) == (0, 0)
     aged(logs / "young", text, 19)
+    aged(logs / "grown", f"{text}more\n", 20)
     rounds.load_files(lambda tasks, spool: spools.append(spool.parent) or InThreads()(tasks, spool), sources, directory)
     assert (rounds.files, rounds.outcome.lines, held, spools) == (1, 3, [1], [logs.parent])
-    assert said == [f"{str(logs / 'young')!r} is being written; it is not counted yet"]
+    assert said == [f"{str(logs / name)!r} is being written; it is not counted yet" for name in ("young", "grown")]
     followed = "SELECT name, bytes, lines, parsed, bad FROM followed ORDER BY name"
     assert database.execute(followed) == [("b", len(text), 3, 2, 1), ("copy", len(text), 3, 2, 1)]
     assert database.execute("SELECT source, lines, parsed, bad FROM sources") == [(str(logs / "b"), 3, 2, 1)]
@@ -138,6 +140,7 @@ def test_a_following_ranks_in_its_first_round_with_lines_and_at_its_end(followin
     run([write(logs / "a", lines(5))], out=following.out, engine="local")
     ranked.clear()
     assert following(logs).outcome.lines == 0 and ranked == [], "all of it was loaded before"
+    assert following.ask("SELECT name, lines FROM followed") == [("a", 0)]
     steps = [lambda n=n: write(logs / f"b{n}", lines(5, n)) for n in (2, 3)]
     found = following(logs, *steps)
     assert (found.files, ranked) == (2, ["round", "end"])
@@ -317,13 +320,13 @@ def test_a_query_that_ends_fails_with_the_error_of_its_batch_or_else_with_javas_
 
 
 def test_a_batch_has_the_files_that_did_not_change_since_and_none_once_the_following_has_ended(stream, logs):
-    kept, changed, gone = (find(0, str(aged(logs / name, "x\n", 20)), "combinedio") for name in "abc")
-    rows = [(json.dumps([each.path, each.size, each.changed, each.format]),) for each in (kept, changed, gone)]
+    kept, changed, gone, more = (find(0, str(aged(logs / name, "x\n", 20)), "combinedio") for name in "abcd")
+    rows = [(json.dumps([each.path, each.size, each.changed, each.format]),) for each in (kept, changed, gone, more)]
     aged(logs / "b", "y\n", 19)
     os.remove(gone.path)
     batch = SimpleNamespace(collect=lambda: rows)
     stream._each(batch, 0)
-    assert stream.loaded == [[kept]]
+    assert stream.loaded == [[kept, more]]
     asked = []
     stream._context = SimpleNamespace(cancelAllJobs=lambda: asked.append("cancel"))
     stream._query.stop = lambda: asked.append("stop")
@@ -332,7 +335,7 @@ def test_a_batch_has_the_files_that_did_not_change_since_and_none_once_the_follo
     stream._busy = threading.Lock()
     with pytest.raises(InterruptedError, match="the following has ended"):
         stream._each(batch, 1)
-    assert stream.loaded == [[kept]] and asked == ["cancel", "stop", "waited"]
+    assert stream.loaded == [[kept, more]] and asked == ["cancel", "stop", "waited"]
 
 
 # --- the command

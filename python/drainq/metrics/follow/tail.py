@@ -145,7 +145,7 @@ class Tail:
             row = self._memory.of(int(each.counted.inode))
             if row is not None:
                 each.counted = row
-                if row.sha256 and each.quiet is not None:
+                if row.sha256:
                     each.file.close()
                     self._open.remove(each)
 
