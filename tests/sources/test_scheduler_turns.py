@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from drainq import Backoff
@@ -137,3 +140,13 @@ def test_while_another_thread_wants_to_change_the_sources_the_loop_makes_room(de
     assert 0 < scheduler._turn(0) < 0.1 and delivered.items == []
     scheduler._asking = 0
     assert scheduler._turn(0) == 0.0
+
+
+def test_a_change_of_the_sources_waits_for_the_step_as_long_as_it_is_told():
+    scheduler, waits = SourceScheduler({"x": iter("")}, print, Fair("x")), []
+    stepping = SimpleNamespace(acquire=lambda timeout: waits.append(timeout) or True, release=int)
+    scheduler._stepping = stepping
+    for name, timeout in (("a", None), ("b", 5), ("c", 1e300)):
+        scheduler.add_source(name, iter(""), timeout=timeout)
+        scheduler.remove_source(name, timeout=timeout)
+    assert waits == [-1, -1, 5, 5, threading.TIMEOUT_MAX, threading.TIMEOUT_MAX]

@@ -267,6 +267,13 @@ def test_tables_are_written_in_the_order_of_their_names_so_that_two_writers_cann
     assert numbers == [2, 2.5, 3, None] and list(map(type, numbers)) == [int, float, int, type(None)]
 
 
+def test_the_columns_of_a_mean_are_named_for_what_they_hold(tmp_path):
+    with declared(url := f"sqlite:///{tmp_path}/mean.db", [hits()]) as metrics:
+        metrics([Hit("/", 200, 1.0, 1, each, "a") for each in (2.0, 5.0)])
+    with Database(url) as database:
+        assert database.execute("SELECT mean_sum, mean_count FROM hits_minute") == [(7.0, 2)]
+
+
 def test_a_period_before_the_epoch_begins_before_its_items():
     assert Merged(LOGINS).read(Login("ann", -1.0))[0] == (-60,)
 
