@@ -9,6 +9,7 @@ import time
 import pytest
 
 from drainq.delivery import DeliveryError, Refused, Sink, Unavailable, Undelivered
+from drainq.delivery.parcel import Parcel
 from drainq.delivery.sink_contract import Failure
 from tests.delivery.helpers import ENTRIES, Bench, Hanging, Letters, Table, amounts
 
@@ -243,6 +244,13 @@ def test_of_a_batch_that_is_given_up_only_the_part_that_was_tried_may_have_arriv
     with pytest.raises(DeliveryError):
         bench.deliver("abcd")
     assert bench.counts() == {"lost": 4} and bench.books.stats().unknown == 2
+
+
+def test_a_doubt_is_kept_if_it_is_about_all_items_of_a_parcel_and_none_was_refused():
+    parcel = Parcel(["a", "b"])
+    parcel.attempt.doubt = "asked"
+    for parcel.tried, parcel.attempt.refused, doubt in ((2, [], "asked"), (1, [], None), (2, [(0, "odd")], None)):
+        assert parcel.doubt == doubt
 
 
 def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():
