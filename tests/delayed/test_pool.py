@@ -17,6 +17,8 @@ from drainq.delayed.storage.postgres import direct_libpq
 from drainq.delayed.storage.postgres import pool as module
 from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener, PoolExhausted, TryTimedOut
 from drainq.delayed.storage.postgres.pool import PostgresPool
+from drainq.delayed.storage.postgres.storage import PostgresStorage
+from drainq.delayed.storage.records import Held
 from drainq.sql.url import DatabaseUrl
 
 IDLE, BUSY = psycopg.pq.TransactionStatus.IDLE, psycopg.pq.TransactionStatus.INTRANS
@@ -304,3 +306,41 @@ def test_a_wait_that_is_not_patient_ends_at_the_deadline_and_with_it_the_connect
     with pytest.raises(TryTimedOut):
         connection.wait(step for step in range(3))
     assert finished == [1]
+
+
+@pytest.fixture
+def storage():
+    url = DatabaseUrl.parse("postgresql://nowhere/db")
+    return PostgresStorage(url, table="t", try_timeout=2.0, max_connections=3, prepare=False)
+
+
+def test_schedules_have_a_connection_of_their_own_with_the_same_options(storage, monkeypatch):
+    pools = storage._pool, storage._schedules
+    assert [(pool._max_connections, pool.opener._prepare) for pool in pools] == [(3, False), (1, False)]
+    assert {pool.opener.settings["statement_timeout"] for pool in pools} == {"2000"} and storage.most_calls == 3
+    told, answer = [], types.SimpleNamespace(rowcount=1, fetchall=lambda: [(7,)])
+    monkeypatch.setattr(storage._pool, "run", pytest.fail)
+    monkeypatch.setattr(storage._schedules, "run", lambda statement, values, **more: told.append(statement) or answer)
+    storage.name_schedule("k", prefix="p", config_hash="h", description="d", now=1)
+    assert storage.last_tick("k", prefix="p", config_hash="h", until=9) == 7
+    assert told == [storage._sql["NAME_SCHEDULE"], storage._sql["LAST_TICK"]]
+    storage.close()
+    assert [pool._closed for pool in pools] == [True, True]
+
+
+def test_a_history_that_cannot_be_trimmed_now_is_trimmed_later_and_any_other_failure_is_raised(storage, monkeypatch):
+    told = []
+
+    def do(name, values):
+        told.append(name)
+        if name == "TRIM_HISTORY":
+            raise error
+        return 1
+
+    monkeypatch.setattr(storage, "_do", do)
+    error: Exception = psycopg.errors.DeadlockDetected()
+    assert storage.ack_and_remember("k", Held("lock", (1,)), 5, 3) == 1
+    error = psycopg.errors.UndefinedTable()
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        storage.ack_and_remember("k", Held("lock", (1,)), 5, 3)
+    assert told == ["ACK_AND_REMEMBER", "TRIM_HISTORY"] * 2
