@@ -179,7 +179,7 @@ def test_a_log_that_was_followed_to_its_end_may_be_loaded(database, logs, memory
 def test_the_beginning_of_a_file_is_one_that_was_loaded_and_ends_a_line(database, logs, tmp_path, end, found):
     text = "\n".join(lines(2))
     log = aged(logs / "a", text + end, 20)
-    run([str(log)], out=tmp_path, engine="local")
+    run([str(log), write(logs / "longer", lines(9, 5))], out=tmp_path, engine="local")
     aged(log, f"{text}\n{lines(1, 2)[0]}\n" if end else text + end, 20)
     with open(log, "rb") as file:
         assert counted_beginning(file, database) == (len(text) + 1, 2, 2, 0)[: 4 if found else 0] + (0,) * (
