@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from drainq.errors import DrainqError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from typing_extensions import Self
 
     from drainq.arguments import Seconds
@@ -55,6 +57,12 @@ async def run_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwarg
     coroutine is cancelled, the call continues, and its result is dropped.
     """
     import asyncio
+
+    return await asyncio.wrap_future(start_aside(call, *arguments, **more))
+
+
+def start_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -> Future[R]:
+    """Run a call on a thread of its own, in the caller's context, and return the future of its result."""
     import contextvars
     from concurrent.futures import Future
 
@@ -69,7 +77,7 @@ async def run_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwarg
             running.set_exception(error)
 
     start_thread(run, name="drainq-aside")
-    return await asyncio.wrap_future(running)
+    return running
 
 
 class ClosedByBlock:

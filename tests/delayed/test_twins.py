@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+import drainq.delayed.queue
 from drainq.delayed import AckBatch, AckEnvelope, CronHandle, CronMessage, CronService, DelayedQueue, ScheduledMessage
 from drainq.delayed.storage_session import Session
 from drainq.testing import ManualClock
@@ -21,6 +22,11 @@ def tick(at):
     return f"{at:%H:%M}"
 
 
+async def open_and_close():
+    async with await DelayedQueue.open_async("memory:", "other", source="here") as other:
+        assert (other.name, other.source) == ("other", "here")
+
+
 async def handle_once(queue):
     stop = asyncio.Event()
 
@@ -31,6 +37,7 @@ async def handle_once(queue):
 
 
 QUEUE = {
+    "open": lambda queue: open_and_close(),
     "offer": lambda queue: queue.offer_async("b", 2, delay=5),
     "offer_or_update": lambda queue: queue.offer_or_update_async("b", 2, 0),
     "offer_if_not_exists": lambda queue: queue.offer_if_not_exists_async("a", 2, 0),
@@ -119,11 +126,11 @@ def test_the_loop_goes_on_while_a_coroutine_waits_for_the_database(queue, of, na
     reached, gate, try_now, close = threading.Event(), threading.Event(), Session._try, queue._session.storage.close
 
     def held_up(call):
-        def held(*arguments):
+        def held(*arguments, **more):
             assert threading.current_thread() is not threading.main_thread(), "on the thread of the event loop"
             reached.set()
             assert gate.wait(60)
-            return call(*arguments)
+            return call(*arguments, **more)
 
         return held
 
@@ -137,16 +144,37 @@ def test_the_loop_goes_on_while_a_coroutine_waits_for_the_database(queue, of, na
         gate.set()
         return await waiting
 
-    if name == "close" and of is not DelayedQueue:  # these wait for a check that is running
-        monkeypatch.setattr(queue.handle, "_check", lambda handle: (reached.set(), gate.wait(60)) and HOUR)
-        queue.handle.wake()
-        assert reached.wait(60)
-    elif name == "close":
-        monkeypatch.setattr(queue._session.storage, "close", held_up(close))
-    else:
-        monkeypatch.setattr(Session, "_try", held_up(try_now))
-    asyncio.run(main())
+    with monkeypatch.context() as patch:  # undone before the queue is closed
+        if name == "close" and of is not DelayedQueue:  # these wait for a check that is running
+            patch.setattr(queue.handle, "_check", lambda handle: (reached.set(), gate.wait(60)) and HOUR)
+            queue.handle.wake()
+            assert reached.wait(60)
+        elif name == "close":
+            patch.setattr(queue._session.storage, "close", held_up(close))
+        elif name == "open":
+            patch.setattr(drainq.delayed.queue, "open_storage", held_up(drainq.delayed.queue.open_storage))
+        else:
+            patch.setattr(Session, "_try", held_up(try_now))
+        asyncio.run(main())
     assert reached.is_set()
+
+
+def test_a_queue_that_opens_after_its_task_was_cancelled_is_closed(monkeypatch):
+    reached, gate, closed = threading.Event(), threading.Event(), threading.Event()
+    reach = drainq.delayed.queue.reach
+    monkeypatch.setattr(drainq.delayed.queue, "reach", lambda *a, **b: (reached.set(), gate.wait(60), reach(*a, **b)))
+    monkeypatch.setattr(DelayedQueue, "close", lambda queue: closed.set())
+
+    async def main():
+        opening = asyncio.ensure_future(DelayedQueue.open_async("memory:"))
+        await asyncio.to_thread(reached.wait, 60)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled() and not closed.is_set()
+        gate.set()
+
+    asyncio.run(main())
+    assert closed.wait(60)
 
 
 def test_what_a_cancelled_coroutine_took_is_released(queue, monkeypatch):

@@ -37,13 +37,13 @@ CEILINGS = {
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_810, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
-    "delayed queue": (3_203, [f"{PACKAGE}/delayed"]),
+    "delayed queue": (3_218, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_093, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_140, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_087, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_092, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -25,11 +25,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
-from drainq.threads import start_thread
+from drainq.threads import ClosedByBlock, start_aside, start_thread
 
 Q = TypeVar("Q")
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=ClosedByBlock)
 _log = logging.getLogger("drainq")
 
 
@@ -56,6 +57,23 @@ def twin(
         " When cancelled, release what it takes." if undo else ""
     )
     return call
+
+
+def twin_of_open(opens: Callable[P, C]) -> Callable[P, Coroutine[Any, Any, C]]:
+    """Return the coroutine function that opens a queue on a thread of its own; the queue has no threads yet."""
+
+    @functools.wraps(opens)
+    async def open_async(*arguments: P.args, **more: P.kwargs) -> C:
+        running = start_aside(opens, *arguments, **more)
+        try:
+            return await asyncio.wrap_future(running)
+        except (asyncio.CancelledError, GeneratorExit):
+            running.add_done_callback(lambda _: start_aside(lambda: running.result().close()) and None)
+            raise
+
+    open_async.__name__, open_async.__qualname__ = "open_async", "DelayedQueue.open_async"
+    open_async.__doc__ = "Call :meth:`open` as a coroutine. When cancelled, close what it opens."
+    return open_async
 
 
 class CallThreads:

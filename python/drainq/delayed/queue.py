@@ -27,6 +27,7 @@ from drainq.clock import Clock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.codec import Codec, PayloadT
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
+from drainq.delayed.coroutines import twin_of_open
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
@@ -74,9 +75,8 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         self.cron: CronService[T] = CronService(self._session)
         """The schedules that put messages into this queue."""
 
-    @classmethod
+    @staticmethod
     def open(
-        cls,
         url: str,
         queue: str = "default",
         *,
@@ -163,13 +163,16 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         try:
             settings.check_storage(storage)
             reach(storage, settings.retry, migrate=migrate)
-            opened: DelayedQueue[Any] = cls(storage, settings, address=address)
+            opened: DelayedQueue[Any] = DelayedQueue(storage, settings, address=address)
             opened._session.migrates = migrate
             opened._enter_name()
             return opened
         except BaseException:
             storage.close()
             raise
+
+    open_async = staticmethod(twin_of_open(open))
+    """Call :meth:`open` as a coroutine. When cancelled, close what it opens."""
 
     @staticmethod
     def queues(url: str, *, table: str = "delayed_queue") -> list[QueueInfo]:
