@@ -3,8 +3,9 @@
 1. ``Example:`` is a section of code, as ``Examples:`` is to the tool, which also wants an empty line before a section.
 2. A name in a role, such as ``:class:`BatchQueue```, is shown as code.
 3. What the stub of the native module declares has the documentation of the built module, which is written in Rust.
-4. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub, and those of a
-   dataclass are its fields, although type checkers see another ``__init__``.
+4. The names that share a line of a section, such as ``since, until: ...``, have a line each.
+5. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub, and those of a
+   dataclass or ``msgspec.Struct`` are its fields, although type checkers see another ``__init__``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ NATIVE = "drainq._native"
 QUIET: Any = {"warnings": False, "returns_multiple_items": False}  # as mkdocs.yml says for the other docstrings
 _EXAMPLE = re.compile(r"(?m)^( *)Example:$")
 _SECTION = re.compile(r"(?m)(?<=\S)\n(?= *(?:Args|Attributes|Examples|Raises|Returns|Yields):$)")
+_GROUP = re.compile(r"(?m)^( +)(\w[\w.]*(?:, \w[\w.]*)+)(: .*\n?(?:\1 +\S.*\n?)*)")
 _ROLE = re.compile(r":(?:class|meth|func|attr|mod|exc|data|obj):`~?([^`]+)`")
 
 
 class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
     """Renames the sections before the tool parses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._structs: dict[str, list[Any]] = {"msgspec.Struct": []}  # the fields of each class of this kind
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Called for each object that was found."""
@@ -42,6 +48,17 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
             for new in [*cls.overloads.get("__new__", []), cls.members.get("__new__")]:
                 if new is not None:
                     cls.members["__init__"] = new
+        base = next((base.canonical_path for base in cls.bases if base.canonical_path in self._structs), None)
+        if base is not None:
+            own = [member for member in cls.members.values() if is_field(member)]
+            made = [griffe.Parameter(field.name, annotation=field.annotation, default=field.value) for field in own]
+            fields = self._structs[cls.path] = [*self._structs[base], *made]
+            cls.members["__init__"] = griffe.Function("__init__", parameters=griffe.Parameters(*fields), parent=cls)
+
+
+def is_field(member: Any) -> bool:
+    """Return whether a member of a class is declared with a type, as a field is."""
+    return bool(member.is_attribute and member.annotation is not None and "property" not in member.labels)
 
 
 def read_by_the_tool(text: str) -> str:
@@ -50,6 +67,11 @@ def read_by_the_tool(text: str) -> str:
     >>> read_by_the_tool("Args:\\n    n: of :class:`Hit`.\\nReturns:\\n    True.")
     'Args:\\n    n: of `Hit`.\\n\\nReturns:\\n    True.'
     """
+
+    def for_each_name(group: re.Match[str]) -> str:
+        return "\n".join(f"{group[1]}{name}{group[3].rstrip()}" for name in group[2].split(", ")) + "\n"
+
+    text = _GROUP.sub(for_each_name, text)
     return _ROLE.sub(r"`\1`", _SECTION.sub("\n\n", _EXAMPLE.sub(r"\1Examples:", text)))
 
 

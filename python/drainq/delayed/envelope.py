@@ -178,7 +178,7 @@ class AckEnvelope(Leased, Generic[T]):
 
     def __init__(self, session: Session, payload: T, row: Row, lock: str | None, timestamp: datetime) -> None:
         super().__init__(session, (row,), lock, timestamp)
-        self.payload = payload
+        self.payload: T = payload
         self.message_id: str = row.key
 
     @property
@@ -206,7 +206,7 @@ class AckBatch(Leased, Generic[T]):
         self, session: Session, payload: list[T], rows: Sequence[Row], lock: str | None, timestamp: datetime
     ) -> None:
         super().__init__(session, rows, lock, timestamp)
-        self.payload = payload
+        self.payload: list[T] = payload
         self.message_id: list[str] = [row.key for row in rows]
 
     @property

@@ -19,7 +19,7 @@ class QueueUnavailable(DrainqError):
 
     def __init__(self, message: str, errors: Sequence[BaseException] = ()) -> None:
         super().__init__(message)
-        self.errors = list(errors)
+        self.errors: list[BaseException] = list(errors)
 
 
 class QueueBroken(DrainqError):

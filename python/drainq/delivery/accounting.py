@@ -34,8 +34,10 @@ class WorkerStats(Statistics):
     """Counts of items by outcome: ``accepted = sent + refused + dead_lettered + lost + pending``.
 
     Args:
-        sent: taken by the sink. retried: failed tries that were repeated, one for each item and try; in no sum.
-        refused: not accepted by the sink because of their values. dead_lettered: given to a delayed queue.
+        sent: taken by the sink.
+        retried: failed tries that were repeated, one for each item and try; in no sum.
+        refused: not accepted by the sink because of their values.
+        dead_lettered: given to a delayed queue.
         lost: given up; they become sent if the sink answers late.
         pending: queued, being sent, or held until the next flush.
         queue: the batch queue's own counters; None before the first ``produce``.

@@ -34,7 +34,7 @@ class WatchedObject:
     """
 
     def __init__(self, thing: Any, name: str, kind: Kind | None, interval: float) -> None:
-        self.name = name
+        self.name: str = name
         self._kind = kind
         self._interval = interval
         self._thing = weakref.ref(thing)

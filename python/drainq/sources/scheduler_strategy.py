@@ -75,6 +75,9 @@ class Weighted:
     Args:
         weights: maps each source's name, or a strategy, to a weight > 0.
 
+    Attributes:
+        children: each source's name, or strategy, with its weight.
+
     Raises:
         TypeError: ``weights`` is no mapping.
         ValueError: no child, or a weight that is not > 0.

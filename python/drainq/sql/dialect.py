@@ -60,15 +60,16 @@ class Dialect(ABC):
     name: str
     schemes: tuple[str, ...]
     forms: tuple[str, ...]
-    placeholder = "?"
+    placeholder: str = "?"
     types: ClassVar[Mapping[str, str]]
-    begin = "BEGIN"
-    larger, smaller = "greatest", "least"
-    byte_order = ""
-    rows_in_key = ""
-    is_server = False
-    keeps_transaction = True
-    merges_row_by_row = True
+    begin: str = "BEGIN"
+    larger: str = "greatest"
+    smaller: str = "least"
+    byte_order: str = ""
+    rows_in_key: str = ""
+    is_server: bool = False
+    keeps_transaction: bool = True
+    merges_row_by_row: bool = True
 
     def quote(self, identifier: str) -> str:
         """Quote a table or column name for a statement with bound values.

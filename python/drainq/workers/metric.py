@@ -28,6 +28,12 @@ _RESERVED = ("time", "bucket", "sign", "value", "n")
 class Value:
     """One value of a metric, made by the class methods below.
 
+    Attributes:
+        kind: the name of the method that made it.
+        of: the item's key or function that gives the value; None for a count.
+        percents: those of a percentile.
+        relative_accuracy: that of a percentile.
+
     Example:
         >>> Value.percentile("milliseconds", 50, 99).percents
         (50, 99)

@@ -84,7 +84,16 @@ class StoredMessage(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A message that was given up on, with the reason. Times are aware datetimes in UTC."""
+    """A message that was given up on, with the reason. Times are aware datetimes in UTC.
+
+    Attributes:
+        id: names the row, for as long as it is there.
+        key, payload, priority: as they were offered; the payload in the codec's bytes.
+        scheduled_at: the offered due time.
+        attempts: how often it was delivered.
+        error: the reason: the handler's error, or the argument ``error`` of ``nack``.
+        died_at: when it was given up on.
+    """
 
     id: int
     key: str
@@ -151,7 +160,14 @@ class QueueRow(NamedTuple):
 
 
 class FinishedMessage(NamedTuple):
-    """An acknowledged message. Times are aware datetimes in UTC."""
+    """An acknowledged message. Times are aware datetimes in UTC.
+
+    Attributes:
+        key: as it was offered.
+        scheduled_at: the offered due time.
+        attempts: how often it was delivered.
+        finished_at: when it was acknowledged.
+    """
 
     key: str
     scheduled_at: datetime
