@@ -125,7 +125,9 @@ def test_what_the_command_line_says_reaches_the_job_and_the_following(monkeypatc
         _, more = calls.pop()
         assert more["progress"]._stream is sys.stderr
     assert [more.pop("progress")._stream for _, more in calls] == [None] * 3
-    assert all(callable(more.pop("say")) and more.pop("ended") for _, more in calls[1:])
+    capsys.readouterr()
+    assert all(more.pop("say")("a word") is None and more.pop("ended") for _, more in calls[1:])
+    assert capsys.readouterr() == ("", "drainq: a word\n" * 2)
     times = {"every": 0.0, "settled": 3.0}
     assert calls == [
         (["a.log", "b.log"], {**READ, "engine": "spark"}),
