@@ -12,11 +12,16 @@ from __future__ import annotations
 import enum
 import math
 import operator
+from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Any, TypeVar
+from functools import wraps
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 __all__ = ["Seconds", "check_clock_if_given", "seconds", "seconds_or_none", "whole"]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _Enum = TypeVar("_Enum", bound=enum.Enum)
 
 Seconds = float | timedelta
@@ -133,6 +138,52 @@ def member(kind: type[_Enum], value: Any, wanted: str) -> _Enum:
         return kind(value)
     except ValueError:
         raise ValueError(f"{wanted}, got {value!r}") from None
+
+
+def refuse_unknown(of: str, given: Collection[str], known: Collection[str]) -> None:
+    """Raise TypeError, with the nearest name, for a keyword that is not known.
+
+    Example:
+        >>> refuse_unknown("BatchQueue", ["bufer_size"], ["buffer_size", "strategy"])
+        Traceback (most recent call last):
+        TypeError: BatchQueue has no setting 'bufer_size': did you mean 'buffer_size'?
+    """
+    for name in given:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(known)}"
+            raise TypeError(f"{of} has no setting {name!r}: {hint}")
+
+
+def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return the function with an error that names the right keyword for an unknown one, or one that is left out."""
+    function = cast(FunctionType, call)
+    code, of = function.__code__, function.__qualname__.removesuffix(".__init__")
+    places, known = code.co_argcount, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    @wraps(call)
+    def checked(*arguments: _P.args, **more: _P.kwargs) -> _R:
+        if len(arguments) > places:
+            named = ", ".join(f"{name}=" for name in known[places : len(arguments)])
+            raise TypeError(f"{of} takes arguments by name, got {len(arguments) - places} without: write {named}")
+        if not function.__code__.co_flags & 8:  # **settings, which another check reads
+            refuse_unknown(of, more, known)
+        return call(*arguments, **more)
+
+    return checked
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's type with its article, where the value itself may be secret.
+
+    Example:
+        >>> kind_of(1), kind_of("1")
+        ('an int', 'a str')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
 def _number(name: str, value: Any, wanted: str) -> float:

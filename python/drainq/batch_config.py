@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from drainq._calls import handler_parts
 from drainq._native import DrainBalancer, PartitionSelector, check_name, read_seconds, read_whole, read_whole_or_none
+from drainq.arguments import helpful, refuse_unknown
 from drainq.callables import check_callable
 from drainq.size_policies import BufferStrategy, PartitionPolicy, ThreadPolicy
 
@@ -225,6 +226,7 @@ class BatchQueueConfig:
         return f"BatchQueueConfig({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
+BatchQueueConfig.__init__ = helpful(BatchQueueConfig.__init__)  # type: ignore[method-assign, assignment]
 NAMES = tuple(field.name for field in fields(BatchQueueConfig))
 
 _CALLED_WITH = {
@@ -247,13 +249,7 @@ def _by_name(config: BatchQueueConfig) -> dict[str, Any]:
 
 def _changed(settings: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Put ``changes`` over ``settings``. One of ``threads`` and ``shared_scheduler`` takes the place of the other."""
-    for name in changes:
-        if name not in NAMES:
-            import difflib
-
-            near = difflib.get_close_matches(name, NAMES, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(NAMES)}"
-            raise TypeError(f"there is no setting {name!r}: {hint}")
+    refuse_unknown("BatchQueue", changes, NAMES)
     for one, other in (("threads", "shared_scheduler"), ("shared_scheduler", "threads")):
         if changes.get(one) is not None:
             settings[other] = None

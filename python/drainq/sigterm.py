@@ -47,7 +47,10 @@ def stop_on_sigterm() -> bool:
     if found is not _stop:
         if found is not signal.SIG_DFL:
             return False
-        signal.signal(signal.SIGTERM, _stop)
+        try:
+            signal.signal(signal.SIGTERM, _stop)
+        except ValueError as error:
+            raise ValueError("stop_on_sigterm() must be called on the main thread, where the program begins") from error
     return True
 
 

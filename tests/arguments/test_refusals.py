@@ -7,7 +7,9 @@ import contextlib
 import importlib
 import inspect
 import math
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -22,13 +24,17 @@ from drainq import (
     PartitionPolicy,
     SetQueue,
     ShutDown,
+    SubQueue,
     ThreadPolicy,
+    stop_on_sigterm,
 )
 from drainq.arguments import seconds
-from drainq.delayed import DelayedQueue
+from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage
+from drainq.export import RemoteClient
 from drainq.monitoring import MetricsServer, instrument
 from drainq.sketch import DDSketch
 from drainq.sources import PrefetchSource, Weighted
+from drainq.workers import BatchWriter, WorkerOptions
 
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue
@@ -283,3 +289,82 @@ def test_a_strategy_and_a_meter_provider_of_another_kind_are_named():
         instrument(3)
     with pytest.raises(TypeError, match="source must be .* got 3"):
         PrefetchSource(3, capacity=2, replenish_threshold=1)  # type: ignore[arg-type]
+
+
+def on_a_thread(call: Any) -> Any:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(call).result()
+
+
+TABLE = {"table": "t", "columns": ["a"]}
+NO_TRIES = RetryConfig(max_retries=0)
+HELPED = [
+    (
+        lambda _: BatchWriter(url="sqlite:///x.db", retry=5, **TABLE),
+        "BatchWriter has no setting 'retry': did you mean 'retry_for'?",
+    ),
+    (
+        lambda _: BatchWriter("sqlite:///x.db", **TABLE),
+        "BatchWriter takes arguments by name, got 1 without: write url=",
+    ),
+    (lambda _: RemoteClient("h:1"), "RemoteClient takes arguments by name, got 1 without: write address="),
+    (lambda _: WorkerOptions(bufer_size=3), "WorkerOptions has no setting 'bufer_size': did you mean 'buffer_size'?"),
+    (
+        lambda _: BatchQueueConfig(bufer_size=3),
+        "BatchQueueConfig has no setting 'bufer_size': did you mean 'buffer_size'?",
+    ),
+    (
+        lambda _: DelayedQueue.open("memory:", max_attempt=3),
+        "DelayedQueue.open has no setting 'max_attempt': did you mean 'max_attempts'?",
+    ),
+    (
+        lambda _: DelayedQueue("sqlite:///x.db"),
+        "settings must be QueueSettings, got None: DelayedQueue.open(url, queue) opens a queue",
+    ),
+    (
+        lambda _: DelayedQueue("sqlite:///x.db", "mail"),
+        "settings must be QueueSettings, got 'mail': DelayedQueue.open(url, queue) opens a queue",
+    ),
+    (
+        lambda _: DelayedQueue.open("memory://"),
+        "url must be 'memory:' for a queue in memory, which has no address, got 'memory://'",
+    ),
+    (
+        lambda queue: queue.offer_batch(ScheduledMessage("k", 1)),
+        "messages must be a list of ScheduledMessage objects, got one ScheduledMessage: pass [message]",
+    ),
+    (lambda queue: queue.offer(5, 1), "a key must be a str, got an int"),
+    (
+        lambda queue: queue.offer_batch([("k", 1)]),
+        "message 0 of the batch: a batch holds ScheduledMessage objects, got a tuple",
+    ),
+    (
+        lambda queue: asyncio.run(queue.consume_async(print)),
+        "got <built-in function print>: write async def, or use consume",
+    ),
+    (
+        lambda _: DelayedQueue.open("postgresql://me:secret@127.0.0.1:1/d", "mail", retry=NO_TRIES),
+        "the database of queue 'mail' does not work now; retry=RetryConfig(...) says how long to try. Giving up after 0 retries: ",
+    ),
+    (
+        lambda _: on_a_thread(stop_on_sigterm),
+        "stop_on_sigterm() must be called on the main thread, where the program begins",
+    ),
+    (lambda _: SetQueue(in_flight=True), "in_flight must be 'forget', 'ack' or 'ttl', got True"),
+    (lambda _: SubQueue("x"), "a SubQueue is made by MultiQueue().add_sub_queue(key)"),
+]
+
+
+def test_a_refusal_names_what_the_program_called_and_what_to_write_instead(monkeypatch):
+    monkeypatch.setattr("signal.getsignal", lambda number: signal.SIG_DFL)
+    missing = []
+    with DelayedQueue.open("memory:") as queue:
+        for call, told in HELPED:
+            try:
+                call(queue)
+            except (TypeError, ValueError, DrainqError) as refusal:
+                if told not in str(refusal):
+                    missing.append((told, str(refusal)))
+            else:
+                missing.append((told, "is accepted"))
+    assert missing == []

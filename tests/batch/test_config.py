@@ -134,8 +134,8 @@ def test_handlers_and_the_consumer_are_settings_too():
 @pytest.mark.parametrize(
     ("settings", "refusal"),
     [
-        ({"bufer_size": 3}, r"there is no setting 'bufer_size': did you mean 'buffer_size'\?"),
-        ({"colour": 3}, "there is no setting 'colour': the settings are threads, .*, loop$"),
+        ({"bufer_size": 3}, r"BatchQueue has no setting 'bufer_size': did you mean 'buffer_size'\?"),
+        ({"colour": 3}, "BatchQueue has no setting 'colour': the settings are threads, .*, loop$"),
         ({"threads": 1, "shared_scheduler": ("io", 1)}, "exactly one of threads.*both"),
         ({"shared_scheduler": ("io", "2")}, r"^shared_scheduler\[1\] must be a ThreadPolicy, .*got '2'"),
         ({"handlers": {str: 3}}, "handler must be .*got 3"),

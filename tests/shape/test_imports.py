@@ -28,7 +28,7 @@ MAY_KNOW = {
     "__main__": {"cli"},
     "_calls": {"aio", "callables", "logger", "timer"},
     "aio": {"callables", "errors", "threads"},
-    "batch_config": {"_calls", "_native", "aio", "callables", "size_policies"},
+    "batch_config": {"_calls", "_native", "aio", "arguments", "callables", "size_policies"},
     "size_policies": {"_native"},
     "cli": {"_native", "errors", "sql"},
     "delivery": {

@@ -33,7 +33,7 @@ macro_rules! readers {
 readers! {
     name: text -> String,
     host: text -> String,
-    in_flight: text -> String,
+    in_flight: in_flight_word -> String,
     reason: text -> String,
     any_reason("reason"): text_or_none -> Option<String>,
     block: flag -> bool,
@@ -68,6 +68,10 @@ pub fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
 fn text_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     // A str with a lone surrogate is no text; the error of its encoding reports that.
     if value.is_instance_of::<PyString>() { value.extract() } else { Err(refused(name, wanted, value)) }
+}
+
+fn in_flight_word(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    text_as(name, "'forget', 'ack' or 'ttl'", value)
 }
 
 fn text_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {

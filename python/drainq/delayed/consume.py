@@ -87,7 +87,9 @@ async def consume_async(
 ) -> int:
     """Run the loop with a handler on this event loop; see :meth:`drainq.delayed.DelayedQueue.consume_async`."""
     if not is_async(handler):
-        raise TypeError(f"handler must be an async function that takes (envelope), got {handler!r}: see consume()")
+        raise TypeError(
+            f"handler must be an async function that takes (envelope), got {handler!r}: write async def, or use consume"
+        )
     if not (stop is None or isinstance(stop, asyncio.Event)):
         raise TypeError(f"stop must be an asyncio.Event or None, got {stop!r}")
     stopped, error = _Stop(stop), None

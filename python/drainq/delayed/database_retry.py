@@ -67,6 +67,7 @@ def with_retries(
     clock: Clock | None = None,
     warn: Callable[..., object] = _log.warning,
     values: bool = False,
+    of: str = "the queue",
 ) -> R:
     """Call ``call`` until it succeeds or fails for a reason that does not pass. Return its result.
 
@@ -78,6 +79,7 @@ def with_retries(
         clock: measures ``total_timeout``; None: the machine's monotonic clock.
         warn: is called with each failure before another try.
         values: whether the raised errors may show the caller's values.
+        of: names the queue, or the object, whose database fails.
 
     Raises:
         QueueUnavailable: every try failed.
@@ -119,7 +121,9 @@ def with_retries(
         pause = tries.failed(last)
         if pause is None:
             raise QueueUnavailable(
-                f"Giving up after {tries.failures - 1} retries: {error_text(last, values=values)}", errors
+                f"the database of {of} does not work now; retry=RetryConfig(...) says how long to try. "
+                f"Giving up after {tries.failures - 1} retries: {error_text(last, values=values)}",
+                errors,
             ) from last
         warn("the delayed queue's database failed (%s); trying again", error_text(last, values=values))
         (wait or _wait)(pause)

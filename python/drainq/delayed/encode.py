@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, cast
 
+from drainq.arguments import kind_of
 from drainq.delayed.codec import Codec
 from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, When, check_key, check_priority, in_range, to_ms
 from drainq.delayed.storage.records import Offer
@@ -57,7 +58,7 @@ def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
 
 def _encoded_offer(message: ScheduledMessage[Any], codec: Codec, now: int) -> Offer:
     if not isinstance(message, ScheduledMessage):
-        raise UnfitItem(f"a batch holds ScheduledMessage objects, got a {type(message).__name__}")
+        raise UnfitItem(f"a batch holds ScheduledMessage objects, got {kind_of(message)}")
     key, at, rank = check_key(message.key), _in_ms([message.schedule_at], now)[0], check_priority(message.priority)
     return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Generic, TypeVar
 
+from drainq.arguments import kind_of
 from drainq.errors import UnfitItem
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class ScheduledMessage(Generic[T]):
 def check_key(key: object) -> str:
     """Return ``key``, or raise an error if it cannot be one. The rules are the same for every back end."""
     if not isinstance(key, str):
-        raise UnfitItem(f"a key must be a str, got a {type(key).__name__}")
+        raise UnfitItem(f"a key must be a str, got {kind_of(key)}")
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
         raise UnfitItem(f"a key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}")
     check_text(key, "a key", is_value=True)

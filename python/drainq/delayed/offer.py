@@ -134,6 +134,10 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerBatch`` of funfix ``delayedqueue``.
         """
+        if isinstance(messages, ScheduledMessage):
+            raise TypeError(
+                "messages must be a list of ScheduledMessage objects, got one ScheduledMessage: pass [message]"
+            )
         return self._offer(list(messages), connection)
 
     offer_async = twin(offer)

@@ -22,7 +22,7 @@ import time as real_time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from drainq.arguments import Seconds, seconds_or_none
+from drainq.arguments import Seconds, helpful, seconds_or_none
 from drainq.clock import Clock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.codec import Codec, PayloadT
@@ -66,7 +66,11 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         True
     """
 
-    def __init__(self, storage: Storage, settings: QueueSettings, *, address: Hashable = None) -> None:
+    def __init__(self, storage: Storage, settings: QueueSettings | None = None, *, address: Hashable = None) -> None:
+        if not isinstance(settings, QueueSettings):
+            raise TypeError(
+                f"settings must be QueueSettings, got {settings!r}: DelayedQueue.open(url, queue) opens a queue"
+            )
         settings.check_storage(storage)
         self.name = settings.name
         kind = partition_kind(settings.name, settings.codec.type_name)
@@ -76,6 +80,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         """The schedules that put messages into this queue."""
 
     @staticmethod
+    @helpful
     def open(
         url: str,
         queue: str = "default",
@@ -162,7 +167,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         )
         try:
             settings.check_storage(storage)
-            reach(storage, settings.retry, migrate=migrate)
+            reach(storage, settings.retry, migrate=migrate, of=f"queue {queue!r}")
             opened: DelayedQueue[Any] = DelayedQueue(storage, settings, address=address)
             opened._session.migrates = migrate
             opened._enter_name()

@@ -143,7 +143,9 @@ class Session:
     def _try(self, retry: RetryConfig, call: Callable[[], R]) -> R:
         self.check_open()
         try:
-            return with_retries(call, retry, self._is_transient, warn=self.warn, values=self.log_values)
+            return with_retries(
+                call, retry, self._is_transient, warn=self.warn, values=self.log_values, of=f"queue {self.name!r}"
+            )
         except Exception:
             self.check_open()  # closed by another thread in the middle of the call
             raise

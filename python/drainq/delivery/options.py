@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from drainq._native import BatchQueue
-from drainq.arguments import Seconds, check_clock_if_given, flag, seconds, whole
+from drainq.arguments import Seconds, check_clock_if_given, flag, helpful, refuse_unknown, seconds, whole
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
@@ -96,6 +96,9 @@ class WorkerOptions:
         return {name: value for name, value in given.items() if value is not None}
 
 
+WorkerOptions.__init__ = helpful(WorkerOptions.__init__)  # type: ignore[method-assign]
+
+
 class WorkerSettings(TypedDict, total=False):
     """The keywords of workers that hold items until their sink takes them."""
 
@@ -120,8 +123,8 @@ class SendingSettings(WorkerSettings, total=False):
     delayed: DelayedQueueLike | None
 
 
-def options_of(settings: SendingSettings) -> WorkerOptions:
-    """Return the options with the fields that are given as keywords.
+def options_of(worker: object, settings: SendingSettings) -> WorkerOptions:
+    """Return a worker's options with the fields that are given as keywords.
 
     Raises:
         TypeError: ``options`` is no :class:`WorkerOptions`, or a field is unknown.
@@ -130,4 +133,5 @@ def options_of(settings: SendingSettings) -> WorkerOptions:
     if not (options is None or isinstance(options, WorkerOptions)):
         raise TypeError(f"options must be drainq.workers.WorkerOptions(...), or None, got {options!r}")
     fields: Any = {name: value for name, value in settings.items() if name not in ("queue", "weight", "options")}
+    refuse_unknown(type(worker).__name__, fields, [field.name for field in dataclasses.fields(WorkerOptions)])
     return dataclasses.replace(options or WorkerOptions(), **fields)

@@ -77,7 +77,7 @@ class Worker(Producer[Item]):
 
     def __init__(self, default_name: str, **settings: Unpack[SendingSettings]) -> None:
         queue, weight = settings.get("queue"), settings.get("weight", 1.0)
-        self._options = options = options_of(settings)
+        self._options = options = options_of(self, settings)
         self._name, self._log_values = options.name or default_name, options.log_values
         self._clock: Clock = options.clock or SystemClock()
         if not self._gives_up and (options.delayed is not None or options.retry_for != RETRY_FOR):

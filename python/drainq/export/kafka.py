@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from drainq.arguments import helpful
 from drainq.callables import check_callable
 from drainq.delivery import DeliveryError, DeliveryStopped, Refused, Rest, SendingWorker, Sink, Unavailable, Undelivered
 from drainq.delivery.options import options_of
@@ -275,6 +276,7 @@ class KafkaExporter(SendingWorker[Item]):
     Source: ``KafkaTraceExporter`` in SkyWalking.
     """
 
+    @helpful
     def __init__(
         self,
         *,
@@ -293,7 +295,7 @@ class KafkaExporter(SendingWorker[Item]):
                 check_callable(parameter, function, "item")
         self._key, self._value = key, as_value if value is None else value
         self._renew_identity()
-        self._kafka_sink = KafkaSink(config, topic, patience=options_of(settings).patience)
+        self._kafka_sink = KafkaSink(config, topic, patience=options_of(self, settings).patience)
         super().__init__(
             self._kafka_sink,
             default_name=f"kafka/{topic}",

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, helpful, seconds
 from drainq.delivery import DeliveryStopped, Failure, Refused, SendingWorker, Sink, Unavailable
 from drainq.delivery.options import options_of
 from drainq.export import grpc_errors
@@ -154,6 +154,7 @@ class OtlpMetricsExporter(SendingWorker[MetricPoint]):
 
     _item_types = (MetricPoint,)
 
+    @helpful
     def __init__(
         self,
         *,
@@ -178,7 +179,7 @@ class OtlpMetricsExporter(SendingWorker[MetricPoint]):
             client_key=client_key,
         )
         super().__init__(
-            OtlpSink(connection, resource or {}, timeout=timeout, log_values=options_of(settings).log_values),
+            OtlpSink(connection, resource or {}, timeout=timeout, log_values=options_of(self, settings).log_values),
             default_name=f"otlp-metrics/{connection.target}",
             pack_item=pack_point,
             unpack_item=unpack_point,

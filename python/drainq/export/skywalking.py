@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, helpful, seconds
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, SendingWorker, Sink, Unavailable
 from drainq.delivery.options import options_of
@@ -192,6 +192,7 @@ class SkyWalkingMetricsExporter(SendingWorker[MetricPoint]):
 
     _item_types = (MetricPoint,)
 
+    @helpful
     def __init__(
         self,
         *,
@@ -217,7 +218,7 @@ class SkyWalkingMetricsExporter(SendingWorker[MetricPoint]):
         if protocol is not None and not hasattr(protocol, "ExportMetricValue"):
             raise TypeError(f"protocol must be a module generated from metric-exporter.proto, got {protocol!r}")
         connection = Connection(endpoint, needs="grpc", insecure=insecure, headers=headers, certificate=certificate)
-        options = options_of(settings)
+        options = options_of(self, settings)
         sink = SkyWalkingSink(
             connection,
             messages() if protocol is None else protocol,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drainq.arguments import Seconds, seconds_or_none
+from drainq.arguments import Seconds, helpful, seconds_or_none
 from drainq.callables import check_callable
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.options import options_of
@@ -70,6 +70,7 @@ class MetricsPersister(Buffered[Row]):
 
     _item_types = (tuple,)
 
+    @helpful
     def __init__(
         self,
         *,
@@ -86,7 +87,7 @@ class MetricsPersister(Buffered[Row]):
     ) -> None:
         if time is not None:
             check_callable("time", time, "row")
-        flush_interval, _ = seconds_or_none("flush_interval", flush_interval), options_of(settings)
+        flush_interval, _ = seconds_or_none("flush_interval", flush_interval), options_of(self, settings)
         expire_after = seconds_or_none("expire_after", expire_after)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")

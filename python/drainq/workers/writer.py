@@ -17,7 +17,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drainq._native import PartitionSelector
-from drainq.arguments import whole
+from drainq.arguments import helpful, whole
 from drainq.delivery.options import options_of
 from drainq.delivery.sending_worker import SendingWorker
 from drainq.sql import DatabaseUrl, Upsert
@@ -62,6 +62,7 @@ class BatchWriter(SendingWorker[Row]):
 
     _item_types = (tuple,)
 
+    @helpful
     def __init__(
         self,
         *,
@@ -72,7 +73,7 @@ class BatchWriter(SendingWorker[Row]):
         threads: int = 1,
         **settings: Unpack[SendingSettings],
     ) -> None:
-        threads, _ = whole("threads", threads, least=1), options_of(settings)  # before the database is asked
+        threads, _ = whole("threads", threads, least=1), options_of(self, settings)  # before the database is asked
         upsert = Upsert(table, columns, key=() if key is None else key)
         self._places = [upsert.columns.index(column) for column in upsert.key]
         super().__init__(

@@ -39,6 +39,8 @@ def open_storage(
         from drainq.delayed.storage.sqlite.storage import MemoryStorage  # SQLite is imported when it is asked for
 
         return MemoryStorage(), None
+    if isinstance(url, str) and url.partition(":")[0] == "memory":
+        raise ValueError(f"url must be 'memory:' for a queue in memory, which has no address, got {url!r}")
     where = DatabaseUrl.parse(url)
     address = (where.dialect.name, where.dialect.address(where.target), table)
     if where.dialect.name == "postgresql":
@@ -68,7 +70,7 @@ def open_empty(*, table: str) -> Storage:
     return SQLiteStorage(":memory:", table=table, busy_timeout=None, write_ahead=False)
 
 
-def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:
+def reach(storage: Storage, retry: RetryConfig, *, migrate: bool, of: str = "the queue") -> list[str]:
     """Connect, and bring the tables up to date if ``migrate``. Try again while the database starts or is locked.
 
     Returns:
@@ -78,9 +80,9 @@ def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:
         QueueUnavailable: the database kept failing for the time of ``retry``.
         QueueBroken: the database refuses for a reason that waiting does not change.
     """
-    with_retries(storage.connect, retry, storage.is_transient)
+    with_retries(storage.connect, retry, storage.is_transient, of=of)
     if not migrate:
         return []
     # A try gives up a lock after a second, to let others pass, so there are more tries.
     patient = retry if retry.max_retries == 0 or retry.total_timeout is None else replace(retry, max_retries=None)
-    return with_retries(storage.migrate, patient, storage.is_transient, warn=RareWarning())
+    return with_retries(storage.migrate, patient, storage.is_transient, warn=RareWarning(), of=of)

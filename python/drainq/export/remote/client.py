@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, helpful, seconds
 from drainq.callables import check_callable
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, Rest, SendingWorker, Sink, Unavailable
@@ -299,6 +299,7 @@ class RemoteClient(SendingWorker[Item]):
     Source: ``GRPCRemoteClient.java`` and ``RemoteClientManager.java`` in SkyWalking.
     """
 
+    @helpful
     def __init__(
         self,
         *,

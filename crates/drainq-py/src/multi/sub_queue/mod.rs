@@ -18,10 +18,11 @@ use super::core_types::SubCore;
 use super::label::Label;
 use super::stats;
 use crate::waiting::event_loops::EventLoops;
-use crate::{arguments, fork, pickling};
+use crate::{arguments, errors, fork, pickling};
 use drainq_core::multi::Membership;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
 pub(super) use unique::{Unique, left, shown};
 
@@ -63,6 +64,12 @@ impl SubQueue {
 
 #[pymethods]
 impl SubQueue {
+    #[new]
+    #[pyo3(signature = (*_given, **_named), text_signature = None)]
+    fn refuse(_given: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Err(errors::bad_type("a SubQueue is made by MultiQueue().add_sub_queue(key)"))
+    }
+
     /// The number of items waiting here, enabled or not.
     fn qsize(&self) -> usize {
         self.core.len()
