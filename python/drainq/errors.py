@@ -19,7 +19,7 @@ class DuplicateName(DrainqError):
 
 
 class ModeConflict(DrainqError):
-    """Raised if a queue would get both a consumer for all items and handlers for types."""
+    """Raised if a queue is asked for by name with one consumer, and has handlers for types, or the other way round."""
 
 
 class WouldDeadlock(DrainqError):

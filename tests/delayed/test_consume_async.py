@@ -167,8 +167,11 @@ def test_closing_the_queue_ends_its_consumers_and_the_coroutines_of_a_closed_one
         await queue.stats_async()
         assert await queue.close_async() is True
         assert await asyncio.wait_for(consuming, 60) == 0
+        for call in (queue.poll_async(), queue.consume_async(handle)):
+            with pytest.raises(ShutDown):
+                await call
         with pytest.raises(ShutDown):
-            await queue.poll_async()
+            queue.consume(print)
 
     asyncio.run(main())
 

@@ -65,6 +65,7 @@ def consume(session: Session, handler: Callable[[Any], object], *, stop: Any, **
     check_callable("handler", handler, "envelope")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
+    session.check_open()
     steps = _steps(session, stop=stop, **options)
     error: BaseException | None = None
     try:
@@ -92,6 +93,7 @@ async def consume_async(
         )
     if not (stop is None or isinstance(stop, asyncio.Event)):
         raise TypeError(f"stop must be an asyncio.Event or None, got {stop!r}")
+    session.check_open()
     stopped, error = _Stop(stop), None
     steps = _steps(session, stop=stopped, **options)
     changed = LoopSignal()

@@ -59,6 +59,7 @@ class OfferMethods(Generic[T]):
 
         Raises:
             ValueError: ``at`` and ``delay`` are both given, or an argument is invalid.
+            drainq.errors.UnfitItem: the key or the payload cannot be stored; also a TypeError and a ValueError.
 
         Example:
             >>> from drainq.delayed import DelayedQueue

@@ -199,6 +199,9 @@ class PollMethods(Generic[T]):
         Returns:
             How many messages were handled and acknowledged.
 
+        Raises:
+            ShutDown: the queue is closed already. A close meanwhile ends the call.
+
         Example:
             >>> import threading
             >>> from drainq.delayed import DelayedQueue

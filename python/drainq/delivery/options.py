@@ -52,7 +52,8 @@ class WorkerOptions:
         log_values: show items and whole texts of errors in log lines and errors. By default these show types, codes and
             names.
     Raises:
-        TypeError, ValueError: with the name of the field and the value.
+        TypeError, ValueError: with the name of the field and the value; for ``linger`` and ``strategy`` when a worker
+            is made with them.
 
     Example:
         >>> options = WorkerOptions(buffer_size=1_000, strategy="if_possible", retry_for=5.0)
