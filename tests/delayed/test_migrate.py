@@ -249,8 +249,8 @@ def test_without_migration_a_missing_table_is_an_error_and_not_retried(database)
 
 
 def test_an_url_that_names_no_back_end_is_refused_without_its_password():
-    for url in ("mysql://ann:secret@db/x", "sqlite://relative.db", "", "memory", "postgres"):
-        with pytest.raises(ValueError, match="url must name a database") as refusal:
+    for url in ("mysql://ann:secret@db/x", "sqlite://relative.db", "", "memory", "memory://ann:secret@db", "postgres"):
+        with pytest.raises(ValueError, match="url must (name a database|be 'memory:')") as refusal:
             DelayedQueue.open(url, "mail")
         assert "secret" not in str(refusal.value)
 

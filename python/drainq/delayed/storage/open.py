@@ -13,7 +13,7 @@ from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.connect import postgres_driver
-from drainq.sql.url import DatabaseUrl
+from drainq.sql.url import DatabaseUrl, shown
 
 
 def open_storage(
@@ -40,7 +40,7 @@ def open_storage(
 
         return MemoryStorage(), None
     if isinstance(url, str) and url.partition(":")[0] == "memory":
-        raise ValueError(f"url must be 'memory:' for a queue in memory, which has no address, got {url!r}")
+        raise ValueError(f"url must be 'memory:' for a queue in memory, which has no address, got {shown(url)!r}")
     where = DatabaseUrl.parse(url)
     address = (where.dialect.name, where.dialect.address(where.target), table)
     if where.dialect.name == "postgresql":
