@@ -141,6 +141,23 @@ def test_a_dead_connection_ends_the_round_of_all_that_are_as_old_and_no_later_on
     assert new.closed
 
 
+def test_each_call_that_finds_its_connection_dead_ends_the_round(pool):
+    def dies(*_):
+        raise psycopg.errors.AdminShutdown
+
+    calls = {"ask": lambda: pool.ask(None, {}), "ask_both": lambda: pool.ask_both(None, {}, None, {})}
+    for number, call in enumerate(calls.values(), 1):
+        used, kept = taken(pool, 2)
+        used.ask = used.ask_both = dies
+        give_back(pool, [kept, used])
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            call()
+        assert (used.closed, pool._round) == (True, number)
+        (new,) = taken(pool, 1)
+        assert kept.closed and not new.closed
+        give_back(pool, [new])
+
+
 def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
     idle, used = taken(pool, 2)
     give_back(pool, [idle])

@@ -12,7 +12,7 @@ from drainq.columns import percentiles
 from drainq.metrics.handlers import AddUp, MakeHandlers, SpoolFile
 from drainq.metrics.load import _with_stored
 from drainq.metrics.metric_types import METRICS, RELATIVE_ERROR, EndpointMinute, ServiceMinute, StatusMinute
-from drainq.metrics.partials import batches, slices
+from drainq.metrics.partials import batches, in_order, iso, slices
 from drainq.metrics.reader import Reader, metrics_of, with_keys
 from drainq.sketch import DDSketch
 from drainq.spark.task_attempt import TaskInfo
@@ -66,6 +66,13 @@ def test_slices_are_the_whole_in_order(metric, most, tmp_path):
         expected = pa.record_batch(percentiles(pa.record_batch(whole.result())["latency"], [0, 50, 100])).to_pylist()
         got = pa.record_batch(percentiles(rows["latency"], [0, 50, 100])).to_pylist()
         assert sorted(map(repr, got)) == sorted(map(repr, expected))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_periods_become_texts_in_order(metric):
+    names = {name: ["x", "x"] for name in metric.names}
+    rows = in_order(metric, pa.record_batch({**names, metric.period: [86400, 0]}))
+    assert rows[metric.period].to_pylist() == [iso(0, metric.period), iso(86400, metric.period)]
 
 
 def test_a_slice_has_as_many_rows_as_are_held_at_once_or_fewer(tmp_path):

@@ -229,4 +229,6 @@ def test_a_capacity_shrinks_after_sixteen_calm_refills_in_a_row():
     for _ in range(5):
         size.starved()
         refills(1)
-    assert (size.capacity, size.threshold) == (80, 32)
+    assert refills(15) == (80, 32)
+    size.starved()  # at the largest, too
+    assert refills(16) == (80, 32) and refills(1) == (40, 16)
