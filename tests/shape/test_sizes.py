@@ -39,7 +39,7 @@ CEILINGS = {
     "sql": (1_066, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_234, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
-    "delivery and workers": (3_099, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
+    "delivery and workers": (3_090, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_140, [f"{PACKAGE}/metrics"]),

@@ -12,6 +12,7 @@ from decimal import Decimal
 import pytest
 
 from drainq.delayed import DelayedQueue
+from drainq.errors import ShutDown
 from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeliveryStopped, MetricsPersister
@@ -350,6 +351,8 @@ def test_a_closed_writer_takes_nothing(url):
     assert used.close() and unused.close()
     assert (used.produce((2, 2)), unused.produce((3, 3)), unused.produce_many([(4, 4)])) == (False, False, 0)
     assert rows(url) == [(1, 1)] and counts(used) == (1, 0, 0, 0, 0)
+    with pytest.raises(ShutDown, match="^batch-writer/faults is closed$"):
+        used.__enter__()
 
 
 def test_nan_is_refused_where_values_are_added(url):

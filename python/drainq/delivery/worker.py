@@ -30,10 +30,10 @@ from drainq.delivery.options import SendingSettings, options_of
 from drainq.delivery.producing import Item, Producer
 from drainq.delivery.sink_contract import DeliveryError, Refused, raise_wrapped, to_show
 from drainq.delivery.type_owners import ItemTypes
-from drainq.errors import DrainqError
+from drainq.errors import DrainqError, ShutDown
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
-from drainq.threads import run_aside, start_thread
+from drainq.threads import ClosedByBlock, run_aside, start_thread
 from drainq.timer import SHARED
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Handler:
         self._worker.on_close()
 
 
-class Worker(Producer[Item]):
+class Worker(ClosedByBlock, Producer[Item]):
     """The base of the workers. A subclass defines how to ``_take`` a batch, and how to end.
 
     Args:
@@ -281,10 +281,6 @@ class Worker(Producer[Item]):
         timeout = seconds_or_none("timeout", timeout)
         return await run_aside(self._flush_rest, _deadline(timeout), await self._queue.flush_async(timeout))
 
-    async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Do what ``close`` does, on a separate thread, which continues if the coroutine is cancelled."""
-        return await run_aside(self.close, timeout)
-
     def stats(self) -> WorkerStats:
         """Return the counters."""
         with self._lock:
@@ -295,16 +291,9 @@ class Worker(Producer[Item]):
         refuse(self, "its items and books belong to this process", "its settings, and make a worker where it is used")
 
     def __enter__(self) -> Self:
+        if self._closed:
+            raise ShutDown(f"{self._name} is closed")
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close_async()
 
     # -- inside -----------------------------------------------------------------------------------
 
