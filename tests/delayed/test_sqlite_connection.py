@@ -75,15 +75,15 @@ def test_a_migration_is_tried_as_long_as_the_time_lasts_and_its_failures_are_sai
     told = []
 
     def with_retries(call, config, is_transient, **more):
-        told.append((call, config, is_transient, *map(type, more.values())))
+        told.append((call, config, is_transient, more.pop("of"), *map(type, more.values())))
         return call
 
     monkeypatch.setattr(drainq.delayed.storage.open, "with_retries", with_retries)
     storage = SimpleNamespace(connect="connect", migrate="migrate", is_transient="passes")
     assert reach(storage, retry, migrate=False) == []
     assert reach(storage, retry, migrate=True) == "migrate"
-    connect = ("connect", retry, "passes")
-    assert told == [connect, connect, ("migrate", replace(retry, max_retries=most), "passes", RareWarning)]
+    connect = ("connect", retry, "passes", "the queue")
+    assert told == [connect, connect, ("migrate", replace(retry, max_retries=most), "passes", "the queue", RareWarning)]
 
 
 def open_and_close(tmp_path):
