@@ -11,7 +11,7 @@ from datetime import time
 import pytest
 
 from drainq.delayed import CronDailySchedule, OfferOutcome, ScheduledMessage, TimeConfig
-from drainq.delayed.coroutines import CallThreads
+from drainq.delayed.coroutines import CallThreads, twin
 from drainq.errors import ShutDown
 
 TENANT: ContextVar[str] = ContextVar("tenant")
@@ -36,6 +36,12 @@ def test_offer_poll_and_ack(queue, world):
         assert await queue.poll_async(timeout=0.01) is None
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("undo", [None, lambda queue, taken: None])
+def test_a_twin_hands_on_all_arguments(queue, undo):
+    call = twin(lambda self, *arguments, **more: (self, arguments, more), undo=undo)
+    assert asyncio.run(call(queue, 1, timeout=2)) == (queue, (1,), {"timeout": 2})
 
 
 def test_a_hundred_waiting_tasks_hold_no_thread(world):

@@ -47,6 +47,11 @@ def test_hashes_are_those_of_the_other_implementation():
     assert hash_of_daily(CronDailySchedule("UTC", [time(12), time(18)])) == "ac4a97d66f972bdaad77be2731bb7c2a"
 
 
+def test_a_daily_schedule_plans_a_day_ahead_and_looks_each_hour():
+    daily = CronDailySchedule("UTC", [time(12)])
+    assert (daily.schedule_in_advance, daily.schedule_interval) == (timedelta(days=1), timedelta(hours=1))
+
+
 def test_the_order_in_which_hours_are_given_makes_no_other_hash():
     assert hash_of_daily(CronDailySchedule("UTC", [time(18), time(12)])) == "ac4a97d66f972bdaad77be2731bb7c2a"
 

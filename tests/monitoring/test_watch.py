@@ -35,6 +35,17 @@ def test_a_delayed_queue_is_published_as_its_stats_say(monkeypatch):
         assert values("drainq_sample_age_seconds")["delayed", "mail"] >= 0
 
 
+def test_a_child_of_fork_may_watch_its_own_under_the_names_of_its_parent():
+    with DelayedQueue.open("memory:", "mail") as queue:
+        inherited = watch(queue, "mail")
+        inherited._renew_in_child()
+        own = watch(queue, "mail")
+        inherited.close()
+        assert own.name == "mail" and own._turn()
+        assert values("drainq_delayed_ready") == {("mail",): 0.0}
+        own.close()
+
+
 def test_sources_and_schedulers_are_published_as_their_stats_say():
     background = HandExecutor()
     source = PrefetchSource(Scripted([1, 2, 3]), 10, 2, executor=background)

@@ -89,7 +89,10 @@ def test_tasks_import_the_drivers_drainq_after_ship(tmp_path):
 
 
 def test_the_archive_has_the_package_its_native_part_and_what_it_depends_on(tmp_path):
+    with zipfile.ZipFile(tmp_path / "drainq.zip", "w") as former:
+        former.writestr("drainq/gone.py", "")
     names = zipfile.ZipFile(archive(tmp_path / "drainq.zip")).namelist()
+    assert "drainq/gone.py" not in names
     assert "drainq/__init__.py" in names and "msgspec/__init__.py" in names and "cronsim/__init__.py" in names
     assert any(name.startswith("drainq/_native") and name.endswith((".so", ".pyd")) for name in names)
     assert not [name for name in names if "__pycache__" in name or "pyspark" in name]
