@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import inspect
 import itertools
-import math
 import time
 from functools import reduce
-from pathlib import Path
 
 import pytest
 
-import drainq
 from drainq import Backoff
 from drainq.clock import MonotonicClock, SystemClock
 from drainq.delivery import delivering, worker
-from drainq.delivery.dead_letters import DeadLetters
+from drainq.delivery.dead_letters import RESEND_DELAY, RESEND_INTERVAL, DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.item_bytes import UNITS
 from drainq.delivery.outage import Outage
+from drainq.delivery.producing import CHECK_AGAIN
+from drainq.export.otlp import REQUEST_BYTES
+from drainq.export.remote.client import PAUSE, TRIES
+from drainq.export.remote.wire import LARGEST
 from drainq.sources import Fair, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.sources.tracker.store import MemoryStore
 from drainq.sql import Database, Merge
@@ -35,6 +34,7 @@ from drainq.workers import (
     Sink,
     TopN,
 )
+from drainq.workers.declared import CLEAR_EVERY
 from drainq.workers.sql_sink import TableSink
 from tests.workers.test_options import HITS
 
@@ -238,43 +238,8 @@ def test_a_worker_makes_its_queue_its_delivery_and_its_dead_letters_as_it_was_to
             assert made._dead_letters.on_sent == made._delivery.works_again
 
 
-NUMBERS = {  # each number with a name of its own: seconds, items, bytes, threads
-    "aio": {"_SLICE": 0.1}, "batch_config": {"MAX_ITEMS": 2**30},
-    "delivery.dead_letters": {"RESEND_DELAY": 60.0, "RESEND_INTERVAL": 5.0, "RESEND_TIME": 10.0,
-        "MOST_KNOWN": 10_000, "MESSAGES_AT_ONCE": 500, "QUIET": 1.0},
-    "delivery.delivery": {"RETRY_FOR": 60.0, "SHOWN": 3}, "delivery.item_bytes": {"UNITS": 2**20, "DEEPEST": 4},
-    "delivery.outage": {"LEAST_TRIES": 2, "LEAST_TIME": 1.0, "TIME": 10.0, "SILENT": 5.0, "SAY_AGAIN": 60.0},
-    "delivery.payload": {"_PLAIN_INT": 2**53}, "delivery.producing": {"CHECK_AGAIN": 5.0, "AT_ONCE": 128},
-    "delivery.worker": {"BUFFER_SIZE": 10_000},
-    "export.kafka": {"BATCH": 4096, "ANY_PARTITION": -1, "NOW": 0, "POLL": 0.05, "LEAST_PATIENCE": 1.0},
-    "export.otlp": {"REQUEST_BYTES": 2**22}, "export.otlp_encode": {"MOST_KNOWN": 10_000},
-    "export.remote.client": {"PAUSE": 5.0, "TRIES": 2, "BATCH_ITEMS": 1000}, "export.remote.peer": {"IDLE": 5.0},
-    "export.remote.received": {"MOST_SENDERS": 10_000}, "export.remote.routing": {"REMEMBERED": 100_000},
-    "export.remote.server": {"MOST_STREAMS": 256}, "export.remote.wire": {"LARGEST": 2**22, "OVERHEAD": 256},
-    "export.skywalking_messages": {"INCREMENT": 0, "TOTAL": 1, "_ENUM": 14, "_MESSAGE": 11},
-    "size_policies": {"MAX_THREADS": 4096, "MAX_PARTITIONS": 2**20}, "sources.async_items": {"LONGEST_WAIT": 0.25},
-    "sources.loop_thread": {"FOREVER": math.inf}, "sources.prefetch_buffer_size": {"_CALM_REFILLS": 16},
-    "sources.prefetch_read": {"_PUT_AT_ONCE": 1000}, "sources.source_scheduler": {"_COURTESY": 0.001},
-    "sources.steady_clock": {"_JITTER": 1.0}, "spark.java": {"OLDEST": 17},
-    "spark.queue_of_task": {"CAPACITY": 10_000}, "spark.row_slices": {"MOST_ROWS": 1000},
-    "spark.row_task": {"PRODUCED_AT_ONCE": 4096}, "spark.unrouted": {"_MOST_NAMED": 5},
-    "timer": {"_SAY_AGAIN": 60.0, "FOREVER": math.inf}, "workers.buffered_worker": {"MAX_ROWS": 200_000},
-    "workers.declared": {"CLEAR_EVERY": 60.0}, "workers.holding_worker": {"PAUSE": 0.5},
-    "workers.persister": {"ROWS_A_STATEMENT": 20_000}, "workers.sql_sink": {"CANCELLED_WITHIN": 0.1},
-}  # fmt: skip
-
-
-def test_a_number_that_has_a_name_is_what_was_decided():
-    """A number that is changed on purpose is changed here, too, and in the documents that name it."""
-    found, package = {}, Path(drainq.__file__).parent
-    for path in sorted(package.rglob("*.py")):
-        name = ".".join(path.relative_to(package).with_suffix("").parts)
-        if name in NUMBERS or name.startswith(("delivery.", "export.", "sources.", "spark.", "workers.")):
-            own, module = {}, importlib.import_module(f"drainq.{name}")
-            for line in ast.parse(path.read_text()).body:
-                names = [part.id for part in ast.walk(line) if isinstance(part, ast.Name) and part.id.isupper()]
-                if isinstance(line, (ast.Assign, ast.AnnAssign)):
-                    own |= {each: value for each in names if type(value := getattr(module, each)) in (int, float)}
-            found |= {name: own} if own else {}
-    assert found == NUMBERS
+def test_a_number_that_the_documents_name_is_what_they_say():
+    """``docs/howto/workers.md``, ``docs/howto/exporters.md`` and the docstrings of the options name them."""
+    assert (CHECK_AGAIN, RESEND_DELAY, RESEND_INTERVAL, REQUEST_BYTES, LARGEST) == (5.0, 60.0, 5.0, 2**22, 2**22)
+    assert (CLEAR_EVERY, TRIES, PAUSE) == (60.0, 2, 5.0)
     assert (Sink.backoff, TableSink.backoff) == (Backoff(0.1, 5.0), Backoff(0.05, 1.0))

@@ -15,6 +15,7 @@ import operator
 from collections.abc import Callable, Collection
 from datetime import timedelta
 from functools import wraps
+from inspect import CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -161,6 +162,7 @@ def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return the function with an error that names the right keyword for an unknown one, or one that is left out."""
     function = cast(FunctionType, call)
     code, of = function.__code__, function.__qualname__.removesuffix(".__init__")
+    reads_all = code.co_flags & CO_VARKEYWORDS  # **settings, which another check reads
     places, known = code.co_argcount, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     @wraps(call)
@@ -168,7 +170,7 @@ def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
         if len(arguments) > places:
             named = ", ".join(f"{name}=" for name in known[places : len(arguments)])
             raise TypeError(f"{of} takes arguments by name, got {len(arguments) - places} without: write {named}")
-        if not function.__code__.co_flags & 8:  # **settings, which another check reads
+        if not reads_all:
             refuse_unknown(of, more, known)
         return call(*arguments, **more)
 
