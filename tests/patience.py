@@ -8,10 +8,12 @@ for which its own thread has run, of which a busy machine takes nothing.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 
 PATIENCE = 25.0
 """Seconds after which a test that waits has failed."""
@@ -46,3 +48,16 @@ def eventually(condition: Callable[[], object], what: str = "") -> None:
     while not condition():
         assert time.thread_time() < end, what or f"never became true: {condition}"
         os.sched_yield()
+
+
+def freeze(pid: int) -> None:
+    """Stop a process and wait until all its threads have stopped, which takes milliseconds after the signal."""
+
+    def has_stopped(thread: Path) -> bool:
+        try:
+            return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+        except (FileNotFoundError, ProcessLookupError):  # the thread has ended
+            return True
+
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: all(map(has_stopped, Path(f"/proc/{pid}/task").glob("*"))), f"process {pid} did not stop")

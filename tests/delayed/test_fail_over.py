@@ -20,6 +20,7 @@ import pytest
 from drainq import Backoff
 from drainq.delayed import NO_RETRIES, DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, TimeConfig
 from drainq.errors import DrainqError
+from tests.patience import freeze
 from tests.postgres import PostgresServer, running_server
 from tests.soak.ledger import wait_until
 
@@ -219,7 +220,7 @@ def frozen_backends(server, *, but: DelayedQueue | None = None, postmaster: bool
     if postmaster:
         pids.append(int((server._data / "postmaster.pid").read_text().split()[0]))
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     try:
         yield
     finally:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import freeze
+
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = "4.1.0"
 PATIENCE = 120.0  # seconds until a broker must take messages; a start after kill -9 on a busy machine takes long
@@ -153,7 +155,7 @@ class Broker:
     def freeze(self) -> None:
         """Let the process hold its connections and answer nothing."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        freeze(self._process.pid)
 
     def thaw(self) -> None:
         assert self._process is not None
