@@ -68,62 +68,9 @@ def test_merge_lets_spark_add_them_up(numbers):
     assert sorted(map(tuple, merged.collect())) == sorted(EXPECTED.items())
 
 
-class Extremes:
-    """The least and the largest tuple."""
-
-    def __init__(self):
-        self.seen = []
-
-    def consume(self, batch):
-        self.seen += [n for (n,) in batch]
-
-    def result(self):
-        return [(min(self.seen), max(self.seen))] if self.seen else []
-
-
-def test_merge_takes_the_least_and_the_largest_of_all_tasks(numbers):
-    schema = "least long, largest long"
-    merged = aggregate(
-        numbers, lambda info: {tuple: Extremes()}, schema=schema, merge={"least": "min", "largest": "max"}
-    )
-    assert [tuple(row) for row in merged.collect()] == [(0, ROWS - 1)]
-
-
 def test_the_rdd_door_gives_the_same(numbers):
     found = numbers.rdd.map(tuple).mapPartitions(partition_fn(lambda info: {tuple: CountByKey()})).collect()
     assert totals(found) == EXPECTED
-
-
-def test_arrow_batches_are_items_too(numbers):
-    import pyarrow as pa
-
-    class Rows:
-        n = 0
-
-        def consume(self, batch):
-            self.n += sum(len(b) for b in batch)
-
-        def result(self):
-            yield pa.RecordBatch.from_pydict({"n": [self.n]})
-
-    found = aggregate(numbers, lambda info: {pa.RecordBatch: Rows()}, schema="n long", rows="arrow").collect()
-    assert sum(row.n for row in found) == ROWS
-
-
-def test_a_dispatch_key_tells_untyped_rows_apart(numbers):
-    class Count(CountByKey):
-        def result(self):
-            return [(int(self.odd), sum(self.counts.values()))]
-
-    def make(info):
-        even, odd = Count(), Count()
-        even.odd, odd.odd = False, True
-        return {0: even, 1: odd}
-
-    rows = aggregate(
-        numbers, make, schema="odd long, n long", dispatch_key=lambda row: row[0] % 2, merge={"n": "sum"}
-    ).collect()
-    assert sorted(map(tuple, rows)) == [(0, ROWS // 2), (1, ROWS // 2)]
 
 
 def dying(mark, how):
@@ -164,38 +111,6 @@ def test_a_handler_error_reaches_the_driver_with_its_own_words(numbers):
         aggregate(numbers, make, schema="key long, n long").collect()
 
 
-class Count:
-    def __init__(self):
-        self.n = 0
-
-    def consume(self, batch):
-        self.n += len(batch)
-
-    def result(self):
-        return [self.n]
-
-
-MIXED = [1, 2, 3.5, None, True, 6]
-
-
-def test_items_without_a_handler_fail_the_task_and_the_driver_reads_which(spark):
-    rdd = spark.sparkContext.parallelize(MIXED, 1)
-    with pytest.raises(Exception) as raised:
-        rdd.mapPartitions(partition_fn(lambda info: {int: Count()})).collect()
-    said = str(raised.value)
-    assert "3 items have no handler: " in said
-    for part in ("1 of float", "1 of NoneType", "1 of bool", "There are handlers for int.", 'unrouted="count"'):
-        assert part in said, part
-
-
-def test_items_without_a_handler_are_counted_if_that_is_asked_for(spark):
-    rdd = spark.sparkContext.parallelize(MIXED, 1)
-    counting = partition_fn(
-        lambda info: {int: Count()}, unrouted="count", stats=lambda stats, handlers: [("unrouted", stats.unrouted)]
-    )
-    assert rdd.mapPartitions(counting).collect() == [3, ("unrouted", 3)]
-
-
 def test_a_handler_for_the_wrong_type_of_row_fails_instead_of_giving_nothing(numbers):
     from pyspark.sql import Row
 
@@ -214,25 +129,9 @@ def test_an_unknown_wish_for_unrouted_items_is_refused_before_anything_runs(numb
             make()
 
 
-def test_taking_one_row_ends_the_task_without_waiting(numbers):
-    assert (
-        len(aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long").limit(1).collect()) == 1
-    )
-
-
 def test_an_empty_partition_has_results_too(spark):
     empty = aggregate(spark.range(0), lambda info: {tuple: CountByKey()}, schema="key long, n long", merge={"n": "sum"})
     assert empty.collect() == []
-
-
-def test_stats_leave_the_task_as_rows(numbers):
-    rows = aggregate(
-        numbers,
-        lambda info: {tuple: CountByKey()},
-        schema="key long, n long",
-        stats=lambda stats, handlers: [(-1, stats.handled)],
-    ).collect()
-    assert sum(row.n for row in rows if row.key == -1) == ROWS
 
 
 @pytest.mark.parametrize("more", [{"rows": "pandas"}, {"merge": {"n": "avg"}}, {"merge": {"nope": "sum"}}])
@@ -249,11 +148,6 @@ def test_task_info_tells_the_attempt(spark):
     found = spark.sparkContext.parallelize(range(3), 3).mapPartitions(ask).collect()
     assert [(p, a, c, q) for p, a, c, _, q in found] == [(n, 0, 1, None) for n in range(3)]
     assert len({attempt for *_, attempt, _ in found}) == 3
-
-
-def test_outside_a_task_there_is_no_task():
-    with pytest.raises(RuntimeError, match="inside a Spark task"):
-        task_info()
 
 
 def test_a_task_queue_drains_at_its_end_and_drops_when_nobody_wants_more(spark):

@@ -19,13 +19,23 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 import drainq.spark.queue_of_task
 import drainq.spark.sink_task
 from drainq import Backoff, BatchQueueConfig
-from drainq.spark import PartitionReport, SinkReport, TaskInfo, UnroutedItems, aggregate, partition_fn, sink, task_info
+from drainq.spark import (
+    PartitionReport,
+    SinkReport,
+    TaskInfo,
+    UnroutedItems,
+    aggregate,
+    partition_fn,
+    sink,
+    task_info,
+    worker_resource,
+)  # fmt: skip
 from drainq.spark.aggregate import merged
 from drainq.spark.queue_of_task import default_config, task_queue
 from drainq.spark.row_task import chunks
 from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import OnError, Settings
-from drainq.spark.version import VersionMismatch
+from drainq.spark.version_check import VersionMismatch
 
 INFO = TaskInfo(stage=2, partition=3, attempt=4, task_attempt_id=5, cpus=6, query_id="q", batch_id=7)
 PROPERTIES = {"streaming.sql.batchId": "7", "sql.streaming.queryId": "q"}
@@ -178,14 +188,20 @@ def test_every_option_reaches_the_queue_of_the_task(frame, monkeypatch):
     aggregate(frame, lambda info: {tuple: each}, schema=SCHEMA, columns=["key", "n"], len_of=chosen["len_of"])
     assert opened.pop()[0].len_of is chosen["len_of"]
     assert by_key.rows() == [{"key": "a", "n": 1}, {"key": "b", "n": 2}, {"key": "a", "n": 3}]
-    assert list(chunks(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(chunks(range(5), 2)) == [[0, 1], [2, 3], [4]] and [len(part) for part in chunks(range(5000))] == [
+        4096,
+        904,
+    ]
     assert repr(opened[1][0]) == repr(default_config(**chosen))
     assert (str(opened[3][0].threads), opened[3][0].buffer_size, opened[3][1]["info"]) == (
         "ThreadPolicy.fixed(6)",
         1,
         INFO,
     )
-    monkeypatch.setattr("drainq.spark.version.installed", "0")
+    assert list(partition_fn(lambda info: {int: each}, info=INFO)(range(3))) == []
+    assert [config.buffer_size for config, _ in opened[-2:]] == [10_000] * 2
+    assert worker_resource.__wrapped__.__kwdefaults__ == {"idle_close": 30.0, "check": None}
+    monkeypatch.setattr("drainq.spark.version_check.installed", "0")
     with pytest.raises(VersionMismatch):
         list(run(iter("abc")))
 
@@ -344,15 +360,8 @@ def test_every_option_reaches_the_tasks_of_a_sink_and_their_counts_the_report(fr
     sink(frame, make, rows="records", columns=["key"], **chosen)
     assert asked[2][0] == Settings(make_writer=make, rows=Rows.RECORDS, **chosen) and columns[2] == [["key"]]
     assert asked[2][1].write_id not in ids
-    sink(frame, make, delayed=delayed)
-    assert asked[4][0].on_error is OnError.PARK
-    for wrong, error in (
-        ({"columns": "key"}, ValueError), ({"columns": []}, ValueError), ({"backoff": 1.0}, TypeError),
-        ({"on_error": "park"}, ValueError), ({"on_error": lambda row: None}, TypeError), ({"delayed": 5}, TypeError),
-        ({"max_batch_bytes": 0}, ValueError), ({"linger": -1}, ValueError),
-    ):  # fmt: skip
-        with pytest.raises(error):
-            sink(frame, make, **wrong)
+    sink(frame, make, delayed=delayed, threads=2)
+    assert (asked[4][0].on_error, asked[4][0].max_in_flight) == (OnError.PARK, 6)
     assert sink.__globals__["_SCHEMA"] == (
         "partition long, rows long, batches long, retries long, errors long, dropped long, parked long, seconds double"
     )

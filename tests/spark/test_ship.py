@@ -17,7 +17,7 @@ from drainq.errors import DrainqError
 from drainq.spark import VersionMismatch, archive, ship
 from drainq.spark.java import java_home
 from drainq.spark.ship_package import _dependencies, _files
-from drainq.spark.version import check_version, installed
+from drainq.spark.version_check import check_version, installed
 
 JOB = """
 import os, sys

@@ -57,53 +57,6 @@ def test_every_row_is_written_once_and_the_report_adds_up(numbers, tmp_path):
     assert report.seconds == pytest.approx(sum(part.seconds for part in report.partitions))
 
 
-def test_a_batch_has_at_most_so_many_rows_and_its_form_is_chosen(numbers, tmp_path):
-    class Check:
-        def __init__(self, form):
-            self.form = form
-
-        def write(self, batch):
-            import pyarrow as pa
-
-            if self.form == "arrow":
-                assert isinstance(batch, pa.RecordBatch) and batch.num_rows <= 70 and batch.schema.names == ["name"]
-            elif self.form == "records":
-                assert all(set(row) == {"name"} for row in batch) and len(batch) <= 70
-            else:
-                assert all(type(row) is tuple and len(row) == 1 for row in batch) and len(batch) <= 70
-
-    for form in ("tuples", "records", "arrow"):
-        report = sink(numbers, lambda info, form=form: Check(form), rows=form, columns=["name"], max_batch_rows=70)
-        assert report.rows == ROWS
-
-
-def test_bytes_limit_a_batch_too(numbers):
-    class Small:
-        def write(self, batch):
-            assert len(batch) <= 27  # 8 bytes of a number, 4 of an offset, 3 or 4 of a name
-
-    report = sink(numbers, lambda info: Small(), max_batch_bytes=400)
-    assert report.rows == ROWS
-
-
-class Flaky:
-    """Raises at each first try of a batch."""
-
-    def __init__(self):
-        self.tried = set()
-
-    def write(self, batch):
-        if batch[0] not in self.tried:
-            self.tried.add(batch[0])
-            raise ConnectionError("not now")
-
-
-def test_a_batch_that_fails_once_is_tried_again_and_counted(numbers):
-    report = sink(numbers, lambda info: Flaky(), max_batch_rows=500, backoff=AT_ONCE)
-    assert report.rows == ROWS and report.errors == 0
-    assert report.retries == report.batches > 0
-
-
 class Poison:
     """Refuses each hundredth row."""
 
@@ -111,27 +64,6 @@ class Poison:
         for n, _ in batch:
             if n % 100 == 7:
                 raise ValueError(f"poison {n}")
-
-
-def test_poison_rows_are_found_and_skipped_and_the_others_written(numbers):
-    report = sink(numbers, lambda info: Poison(), on_error="skip", retries=1, backoff=AT_ONCE, max_batch_rows=300)
-    assert (report.rows, report.errors, report.dropped) == (ROWS - ROWS // 100, ROWS // 100, ROWS // 100)
-
-
-def test_a_function_decides_row_by_row(numbers):
-    def decide(row, error):
-        assert str(error) == f"poison {row[0]}"
-        return "skip" if row[0] != 4907 else "fail"
-
-    with pytest.raises(Exception, match="poison 4907"):
-        sink(numbers, lambda info: Poison(), on_error=decide, retries=0, backoff=AT_ONCE)
-    report = sink(numbers.where("n < 4907"), lambda info: Poison(), on_error=decide, retries=0, backoff=AT_ONCE)
-    assert (report.rows, report.dropped) == (4907 - 49, 49)
-
-
-def test_a_wrong_answer_of_that_function_fails_the_task_with_the_answer(numbers):
-    with pytest.raises(Exception, match="on_error must return 'fail', 'skip' or 'park', got 'ignore'"):
-        sink(numbers, lambda info: Poison(), on_error=lambda row, error: "ignore", retries=0)
 
 
 def test_poison_rows_are_parked_in_a_delayed_queue_once_however_often_the_task_runs(numbers, tmp_path):
@@ -182,14 +114,6 @@ def test_the_drivers_error_shows_the_writers_exception_and_its_line(numbers):
     assert "test_sink.py" in said
 
 
-def test_an_empty_frame_makes_no_writer(spark, tmp_path):
-    def refuse(info):
-        raise AssertionError("a writer without rows")
-
-    report = sink(spark.range(0), refuse)
-    assert (report.rows, report.batches) == (0, 0)
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -223,16 +147,6 @@ def test_a_live_object_that_a_writer_would_take_along_is_refused_with_what_to_se
     with BatchQueue("live", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
         with pytest.raises(Exception, match="'BatchQueue' object cannot be pickled or copied"):
             sink(numbers, lambda info: queue)
-
-
-def test_a_writer_without_write_or_with_an_async_one_is_refused(numbers):
-    class Async:
-        async def write(self, batch): ...
-
-    with pytest.raises(Exception, match="write of what make_writer returned must be a callable"):
-        sink(numbers, lambda info: object())
-    with pytest.raises(Exception, match="which is an async function"):
-        sink(numbers, lambda info: Async())
 
 
 def test_reports_add_up():

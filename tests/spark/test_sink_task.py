@@ -90,6 +90,7 @@ def test_each_row_is_in_one_batch(sizes):
     assert written == list(range(sum(sizes)))
     assert [len(batch) for writer in writers for batch in writer.batches[:-1]] == [10] * ((sum(sizes) - 1) // 10)
     assert (report["partition"], report["rows"], report["batches"]) == (3, sum(sizes), -(-sum(sizes) // 10))
+    assert len(writers) == bool(sum(sizes))
 
 
 def test_a_writer_is_made_called_and_closed_by_one_thread():
@@ -166,6 +167,10 @@ def test_a_write_of_which_nothing_has_run_has_written_nothing():
     async def send(batch):
         raise AssertionError(batch)
 
+    for wrong, words in ((None, "write of what make_writer returned must be a callable"), (send, "async function")):
+        writer = types.SimpleNamespace(write=wrong)
+        with pytest.raises(TypeError, match=words):
+            SinkTask(replace(SETTINGS, make_writer=lambda info, of=writer: of), INFO).run(record_batches(2))
     writer = types.SimpleNamespace(write=lambda batch: send(batch))
     settings = replace(SETTINGS, make_writer=lambda info: writer, on_error=OnError.SKIP)
     report = SinkTask(settings, INFO).run(record_batches(2))

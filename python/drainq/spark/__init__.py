@@ -10,7 +10,7 @@ from drainq.spark.sink import PartitionReport, SinkReport, sink
 from drainq.spark.sink_settings import OnError
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, UnroutedItems
-from drainq.spark.version import VersionMismatch
+from drainq.spark.version_check import VersionMismatch
 from drainq.spark.worker_resource import worker_resource
 
 __all__ = [

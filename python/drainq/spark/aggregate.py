@@ -22,7 +22,7 @@ from drainq.spark.row_task import MakeHandlers, RowTask, Spec, chunks, with_queu
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
-from drainq.spark.version import check_version
+from drainq.spark.version_check import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

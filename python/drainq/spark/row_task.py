@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from drainq.spark.rows import Rows
 from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.unrouted import Unrouted
-from drainq.spark.version import installed
+from drainq.spark.version_check import installed
 
 
 class Handler(Protocol):

@@ -12,7 +12,7 @@ from drainq.backoff import Backoff
 from drainq.callables import check_callable
 from drainq.spark.rows import Rows
 from drainq.spark.task_attempt import TaskInfo
-from drainq.spark.version import installed
+from drainq.spark.version_check import installed
 
 Decide: TypeAlias = "Callable[[Any, Exception], Any]"
 """A user's function of a row and its exception. Returns a member of :class:`OnError`, or its value."""

@@ -23,7 +23,7 @@ from drainq.spark.sink_settings import Settings
 from drainq.spark.sink_window import Window
 from drainq.spark.sink_writer import Parking, Writer
 from drainq.spark.task_attempt import TaskInfo
-from drainq.spark.version import check_version
+from drainq.spark.version_check import check_version
 from drainq.threads import start_thread
 
 
