@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -74,17 +73,6 @@ def test_keys_that_do_not_go_together_are_refused(options, says):
         Connection("h:1", needs="otlp", **options)
     with pytest.raises(TypeError, match="encode it"):
         pem("certificate", PEM.decode())
-
-
-def test_with_tls_no_machine_is_warned_of_and_a_closed_connection_opens_again():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        connection = Connection("https://example.invalid:1", needs="otlp")
-    before = connection.channel()
-    assert connection.channel() is before
-    connection.close()
-    assert connection.channel() is not before
-    connection.close()
 
 
 class Call(Exception):

@@ -107,19 +107,6 @@ def test_what_a_frozen_broker_did_not_answer_for_is_unknown_and_comes_again_with
     assert sorted(by_identity.values()) == list(range(500))  # a consumer that skips known identities sees each once
 
 
-def test_close_on_a_frozen_broker_returns_with_an_exact_account(broker, topic):
-    exporter = exporter_to(broker.address, topic, retry_for=600.0)
-    exporter([0])
-    broker.freeze()
-    try:
-        exporter.produce_many(range(1, 1_000))
-        assert not exporter.close(1.0)
-    finally:
-        broker.thaw()
-    assert_books(exporter, 1_000, sent=1, lost=999)
-    broker.wait_until_ready()
-
-
 def test_a_message_that_the_topic_takes_not_is_refused_and_the_others_are_there(broker, topic):
     broker.create(topic, max_message_bytes="100000")
     settings = {"message.max.bytes": 2_000_000, "batch.num.messages": 1, "compression.type": "none"}

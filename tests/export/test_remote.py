@@ -65,16 +65,6 @@ def test_an_item_that_is_too_large_is_refused_and_batches_stay_below_the_limit(s
     assert_books(client, 12, sent=11, refused=1)
 
 
-def test_a_handler_that_raises_refuses_its_batch_and_the_next_one_goes_on(server, gathered):
-    gathered.errors.append(ValueError("odd"))
-    client = client_to(server)
-    client([1, 2])
-    client([3])
-    assert gathered.items == [3]
-    assert_books(client, 3, sent=1, refused=2)
-    assert (server_books(server).failed, server_books(server).handled) == (2, 1)
-
-
 def test_a_handler_of_whose_call_nothing_has_run_refuses_its_batch():
     async def send(items):
         raise AssertionError(items)

@@ -25,7 +25,7 @@ def shown_by(make, caplog, capfd) -> str:
         except Exception as error:
             seen = everything_of(error)
         else:
-            seen = repr(made) + repr(vars(made))
+            seen = repr(made) + repr(vars(made)) + repr(vars(getattr(made, "sink", made)))
             made.close(0)
     return seen + caplog.text + "".join(str(warning.message) for warning in warned) + "".join(capfd.readouterr())
 

@@ -106,8 +106,9 @@ def test_a_turn_says_how_long_the_loop_may_sleep(make, delivered):
             slept.append(scheduler._turn(idle_turns))
             idle_turns = idle_turns + 1 if slept[-1] else 0
         assert slept == sleeps
+    scheduler, before = SourceScheduler({"x": endless("x")}, delivered, Fair("x")), len(delivered.calls)
     scheduler._asking = 1  # another thread is to get the lock
-    assert scheduler._turn(0) == 0.001
+    assert scheduler._turn(0) == 0.001 and len(delivered.calls) == before
 
 
 def test_the_loop_moves_everything_and_ends_with_its_sources(delivered):

@@ -31,16 +31,6 @@ def scheduler_of(sources, target, strategy, **options):
     return scheduler
 
 
-def test_a_turn_that_moved_something_is_followed_by_the_next_at_once(delivered):
-    scheduler = scheduler_of({"x": Stock("ab")}, delivered, Fair("x"), batch_size=1)
-    assert [scheduler._turn(0) for _ in range(3)] == [0.0, 0.0, 1.0]
-
-
-def test_sources_that_announce_their_items_let_the_loop_sleep_until_then(delivered, prefetched):
-    scheduler = scheduler_of({"x": prefetched([])}, delivered, Fair("x"))
-    assert scheduler._turn(0) == FOREVER
-
-
 def test_one_source_that_has_to_be_asked_again_keeps_the_loop_asking(delivered, prefetched):
     sources = {"x": prefetched([]), "y": Stock()}
     scheduler = scheduler_of(sources, delivered, Fair("x", "y"))
@@ -59,13 +49,6 @@ def test_after_an_error_the_loop_tries_again_although_its_sources_would_announce
     background.run()
     assert scheduler._turn(0) == 1.0  # the target raised
     assert scheduler._turn(0) == FOREVER
-
-
-def test_a_paused_loop_asks_its_target_again(delivered, prefetched):
-    scheduler = scheduler_of(
-        {"x": prefetched([])}, delivered, Fair("x"), backlog=lambda: 5, max_backlog=5, resume_backlog=1
-    )
-    assert scheduler._turn(0) == 1.0 and scheduler.stats().paused
 
 
 def test_an_error_of_the_strategy_is_told_and_the_loop_goes_on(delivered):
@@ -132,14 +115,6 @@ def test_a_source_that_is_added_wakes_the_loop_and_so_does_a_strategy(delivered,
         change()
         assert scheduler._loop._news.is_set()
     assert source._reports.listeners == (), "the loop does not run, and nothing is to be woken"
-
-
-def test_while_another_thread_wants_to_change_the_sources_the_loop_makes_room(delivered):
-    scheduler = scheduler_of({"x": endless("x")}, delivered, Fair("x"))
-    scheduler._asking = 1
-    assert 0 < scheduler._turn(0) < 0.1 and delivered.items == []
-    scheduler._asking = 0
-    assert scheduler._turn(0) == 0.0
 
 
 def test_a_change_of_the_sources_waits_for_the_step_as_long_as_it_is_told():

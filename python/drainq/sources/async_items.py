@@ -10,8 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from drainq.loop_signal import LoopSignal
 
@@ -20,36 +19,10 @@ T = TypeVar("T")
 LONGEST_WAIT = 0.25
 
 
-class AwaitedSource(Protocol[T]):
-    """The methods of a source that are used here."""
-
-    def get_next_batch(self, batch_size: int) -> list[T]:
-        """Take items, as ``PrefetchSource`` does."""
-        ...
-
-    def subscribe(self, listener: Callable[[], object]) -> None:
-        """Add a listener, as ``PrefetchSource`` does."""
-        ...
-
-    def unsubscribe(self, listener: Callable[[], object]) -> None:
-        """Remove a listener, as ``PrefetchSource`` does."""
-        ...
-
-    @property
-    def closed(self) -> bool:
-        """As ``PrefetchSource``."""
-        ...
-
-    @property
-    def finished(self) -> bool:
-        """As ``PrefetchSource``."""
-        ...
-
-
 class AsyncItems(Generic[T]):
-    """The asynchronous iterator of a source. It ends with the stream, or when the source is closed."""
+    """The asynchronous iterator of a ``PrefetchSource``. It ends with the stream, or when the source is closed."""
 
-    def __init__(self, source: AwaitedSource[T]) -> None:
+    def __init__(self, source: Any) -> None:
         self._source = source
 
     def __aiter__(self) -> AsyncItems[T]:
@@ -58,7 +31,8 @@ class AsyncItems(Generic[T]):
     async def __anext__(self) -> T:
         """Wait for the next item."""
         source = self._source
-        if items := source.get_next_batch(1):
+        items: list[T] = source.get_next_batch(1)
+        if items:
             return items[0]
         refilled = LoopSignal()
         source.subscribe(refilled.give)
@@ -66,7 +40,8 @@ class AsyncItems(Generic[T]):
             while True:
                 refilled.clear()
                 over = source.closed or source.finished  # read first, so that earlier items are still pulled
-                if items := source.get_next_batch(1):
+                items = source.get_next_batch(1)
+                if items:
                     return items[0]
                 if over:
                     raise StopAsyncIteration

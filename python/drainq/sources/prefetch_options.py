@@ -9,7 +9,7 @@ from __future__ import annotations
 import random  # noqa: F401  (Backoff.delay imports it late: on a background thread, a fork could catch it half imported)
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
 from drainq.arguments import check_clock_if_given
@@ -86,13 +86,22 @@ class PrefetchOptions(Generic[T]):
 
     def __post_init__(self) -> None:
         check_sizes(self.capacity, self.replenish_threshold, self.max_capacity)
-        _check(
-            on_error=self.on_error,
-            backoff=self.backoff,
-            name=self.name,
-            executor=self.executor,
-            clock=self.clock,
-        )
+        if callable(self.on_error):
+            check_callable("on_error", self.on_error, "error")
+        elif self.on_error not in ("log", "raise"):
+            raise ValueError(
+                f"on_error must be 'log', 'raise' or a callable that takes the error, got {self.on_error!r}"
+            )
+        if not (self.backoff is None or isinstance(self.backoff, Backoff)):
+            raise TypeError(f"backoff must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {self.backoff!r}")
+        if not (self.name is None or isinstance(self.name, str)):
+            raise TypeError(f"name must be a str, got {self.name!r}")
+        if not (self.executor is None or callable(getattr(self.executor, "submit", None))):
+            raise TypeError(
+                "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(1), "
+                f"or None for a thread of drainq's, got {self.executor!r}"
+            )
+        check_clock_if_given(self.clock)
 
     def new_buffer(self, clock: Clock) -> SetQueue[T]:
         """Make an empty buffer, which knows its items and those in flight."""
@@ -107,26 +116,3 @@ class PrefetchOptions(Generic[T]):
     def new_schedule(self) -> Schedule:
         """Make a schedule without a refill."""
         return Schedule(Backoff() if self.backoff is None else self.backoff, self.min_interval)
-
-
-def _check(*, on_error: Any, backoff: Any, name: Any, executor: Any, clock: Any) -> None:
-    """Check the arguments that are used only later.
-
-    Raises:
-        TypeError: an argument has a wrong type.
-        ValueError: it is out of range.
-    """
-    if callable(on_error):
-        check_callable("on_error", on_error, "error")
-    elif on_error not in ("log", "raise"):
-        raise ValueError(f"on_error must be 'log', 'raise' or a callable that takes the error, got {on_error!r}")
-    if not (backoff is None or isinstance(backoff, Backoff)):
-        raise TypeError(f"backoff must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {backoff!r}")
-    if not (name is None or isinstance(name, str)):
-        raise TypeError(f"name must be a str, got {name!r}")
-    if not (executor is None or callable(getattr(executor, "submit", None))):
-        raise TypeError(
-            "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(1), "
-            f"or None for a thread of drainq's, got {executor!r}"
-        )
-    check_clock_if_given(clock)
