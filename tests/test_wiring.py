@@ -12,14 +12,10 @@ import pytest
 from drainq import Backoff
 from drainq.clock import MonotonicClock, SystemClock
 from drainq.delivery import delivering, worker
-from drainq.delivery.dead_letters import RESEND_DELAY, RESEND_INTERVAL, DeadLetters
+from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.item_bytes import UNITS
 from drainq.delivery.outage import Outage
-from drainq.delivery.producing import CHECK_AGAIN
-from drainq.export.otlp import REQUEST_BYTES
-from drainq.export.remote.client import PAUSE, TRIES
-from drainq.export.remote.wire import LARGEST
 from drainq.sources import Fair, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.sources.tracker.store import MemoryStore
 from drainq.sql import Database, Merge
@@ -34,8 +30,6 @@ from drainq.workers import (
     Sink,
     TopN,
 )
-from drainq.workers.declared import CLEAR_EVERY
-from drainq.workers.sql_sink import TableSink
 from tests.workers.test_options import HITS
 
 CLOCK = ManualClock()
@@ -236,10 +230,3 @@ def test_a_worker_makes_its_queue_its_delivery_and_its_dead_letters_as_it_was_to
             assert (kept, letters) == ((KEPT,), {**common, **packs, "label": "n", "clock": CLOCK})
             assert made._delivery.on_stop == made._when_stopped and made._delivery.tell == made._tell
             assert made._dead_letters.on_sent == made._delivery.works_again
-
-
-def test_a_number_that_the_documents_name_is_what_they_say():
-    """``docs/howto/workers.md``, ``docs/howto/exporters.md`` and the docstrings of the options name them."""
-    assert (CHECK_AGAIN, RESEND_DELAY, RESEND_INTERVAL, REQUEST_BYTES, LARGEST) == (5.0, 60.0, 5.0, 2**22, 2**22)
-    assert (CLEAR_EVERY, TRIES, PAUSE) == (60.0, 2, 5.0)
-    assert (Sink.backoff, TableSink.backoff) == (Backoff(0.1, 5.0), Backoff(0.05, 1.0))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
-from drainq.export import KafkaExporter, OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
-from drainq.sql.connect import CONNECT_TIMEOUT, LOCK_TIMEOUT
 from drainq.workers import (
     BatchWriter,
     MetricsAggregator,
@@ -15,7 +11,6 @@ from drainq.workers import (
     SendingWorker,
     Sink,
     TopN,
-    WorkerOptions,
 )
 
 
@@ -150,28 +145,3 @@ def test_an_answer_that_had_to_be_awaited_is_no_answer(make, option):
     except TypeError:
         assert option != "sink"
     assert worker.flush() is False and worker.stats().sent == 0
-
-
-DEFAULTS = {
-    WorkerOptions: {"retry_for": 60.0},
-    OtlpMetricsExporter: {"timeout": 10.0},
-    SkyWalkingMetricsExporter: {
-        "timeout": 10.0,
-        "bucket": "minute",
-        "time_zone": "UTC",
-        "ask_every": 30.0,
-    },
-    KafkaExporter: {},
-    RemoteClient: {"timeout": 10.0, "window": 10, "batch_size": 1000},
-    RemoteServer: {"most_streams": 256},
-}
-
-
-def test_an_option_that_is_not_given_has_the_value_that_the_documents_name():
-    """Each option but these is off: None, False, or a weight of 1."""
-    for kind, named in DEFAULTS.items():
-        options = inspect.signature(kind).parameters.values()
-        found = {option.name: option.default for option in options if option.default is not option.empty}
-        assert {name: found.pop(name) for name in named} == named, kind
-        assert all(value in (None, False) for value in found.values() if value != 1.0), kind
-    assert (LOCK_TIMEOUT, CONNECT_TIMEOUT) == (60.0, 10.0)
