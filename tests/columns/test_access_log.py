@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from dataclasses import astuple
 
@@ -84,22 +85,75 @@ def test_agrees_with_the_rules_on_the_real_log(real_log):  # noqa: F811
     assert len(records) == 9_999 and [place for place, *_ in bad] == [8898]
 
 
-@pytest.mark.parametrize(
-    "time",
-    [
-        "0.1",
-        "123456789.123456789",
-        "9007199.254740993",
-        "0.000000001",
-        "000000001.5",
-        "999999999.999999999",
-        "355512575.736343332",
-        "661761548.518691364",
-    ],
-)
-def test_a_request_time_is_rounded_once(time):
-    records, _ = natively(pa.array([REGULAR + b" " + time.encode()], pa.binary()))
-    assert records[0][-1] == 1000 * float(time)
+HEAD = REGULAR.removesuffix(b' "-" "curl/8"')
+REASONS = {
+    b"": "empty line",
+    b"   ": "blank line",
+    b"h - - [17/May/2015:10:05": "no time in brackets before the request",
+    HEAD[: HEAD.index(b" HTTP")]: "cut off in the request",
+    HEAD[: HEAD.index(b" 200")]: "no status of three digits after the request",
+    HEAD[: HEAD.index(b"0 17")]: "no status of three digits after the request",
+    HEAD.replace(b"200 17", b"200 x"): "no number of bytes after the status",
+    HEAD.replace(b" 17", b" 1234567890123456"): "no number of bytes after the status",
+    HEAD + b' "http://': "cut off in the referrer",
+    HEAD + b' "-"': "no user agent after the referrer",
+    HEAD + b' "-" "Mozilla': "cut off in the user agent",
+    HEAD + b' "-" "Mozilla" later': "unexpected text after the last field",
+    HEAD + b" 1e5": "unexpected text after the last field",
+    **{HEAD.replace(b"17/May/2015:10:05:03 +0000", stamp): "no such time" for stamp in (
+        b"", b"31/Feb/2015:10:05:03 +0000", b"17/May/2015:24:05:03 +0000", b"17/may/2015:10:05:03 +0000",
+        b"17/May/2015:10:05:03", b"0/May/2015:10:05:03 +0000", b"17/May/0000:10:05:03 +0000",
+    )},
+    **{begin + HEAD: "no 'client ident user [' at the start" for begin in (
+        b"www.example.com:443 ", b"www.example.com ", b"10.0.0.9 ", b"- ", b"web1 - ", b"\xef\xbb\xbf", b"10.0.0.1, ",
+        b"2025-03-29T22:00:00.123456789Z stdout F ", b"Mar 29 22:00:00 web1 nginx: ", b"<190>Mar 29 22:00:00 web1 nginx: ",
+        b"<190>1 2025-03-29T22:00:00Z web1 nginx - - - ",
+    )},
+    **{HEAD.replace(b"10.0.0.1", client): "no 'client ident user [' at the start" for client in (
+        b"10.0.0.1:443", b"[::1]:443", b"[::1]", b"fe80::1%", b"a:b:c:z", b"1:2", b"h/x",
+    )},
+}  # fmt: skip
+TIMES = """0.1 3 0.042 123456789.123456789 9007199.254740993 0.000000001 000000001.5 999999999.999999999
+    355512575.736343332 661761548.518691364""".split()
+CLIENTS = [
+    b"10.0.0.1",
+    b"::1",
+    b"fe80::1%eth0.1",
+    b"::ffff:10.0.0.1",
+    b"web_1.example.com",
+    b"unix:",
+    b"-",
+    b"10.0.0.xxx",
+]
+STAMPS = {
+    b"17/May/2015:10:05:03 +0000": "2015-05-17T10:05:03+00:00", b"17/May/2015:00:05:03 +0230": "2015-05-16T21:35:03+00:00",
+    b"31/Dec/2016:23:59:60 +0000": "2016-12-31T23:59:59+00:00", b"29/Feb/2024:23:00:00 -0800": "2024-03-01T07:00:00+00:00",
+}  # fmt: skip
+ENDPOINTS = {
+    b"GET /a/b?c=d HTTP/1.1": b"/a/b", b"GET /a": b"/a", b"GET /a b HTTP/1.1": b"/a b", b"GET http://h:80/p?q HTTP/1.1": b"/p",
+    b"GET http://host HTTP/1.1": b"/", b"OPTIONS * HTTP/1.1": b"*", b"-": b"-", b"": b"-", rb"\x16\x03": b"-",
+    b"GET ? HTTP/1.1": b"-", rb"GET /\"x\" HTTP/1.1": rb"/\"x\"",
+}  # fmt: skip
+
+
+def test_a_line_means_this():
+    def read(old, *new):
+        batch = [HEAD.replace(old, each) if old else each for each in new]
+        records, bad = natively(pa.array(batch, pa.binary()))
+        assert (records, bad) == by_the_rules(batch)
+        return [dict(zip(NAMES, record)) for record in records], [reason for *_, reason in bad]
+
+    assert read(b"", *REASONS) == ([], list(REASONS.values()))
+    times, _ = read(b"", HEAD + b" -", *(REGULAR + b" " + time.encode() for time in TIMES))
+    assert [each["milliseconds"] for each in times] == [None, *(1000 * float(time) for time in TIMES)]
+    assert [each["client"] for each in read(b"10.0.0.1", *CLIENTS)[0]] == CLIENTS
+    seconds = [datetime.datetime.fromisoformat(stamp).timestamp() for stamp in STAMPS.values()]
+    assert [each["second"] for each in read(b"17/May/2015:10:05:03 +0000", *STAMPS)[0]] == seconds
+    assert [each["endpoint"] for each in read(b"GET /a?b HTTP/1.1", *ENDPOINTS)[0]] == list(ENDPOINTS.values())
+    whole = HEAD.replace(b"- - [", b"- john doe [").replace(b" 17", b" -") + rb' "\\" "a\"b"'
+    assert read(b"", whole)[0][0] | {"second": 0} == dict(
+        zip(NAMES, (b"10.0.0.1", 0, b"/a", 200, 0, rb"\\", rb"a\"b", None))
+    )
 
 
 WAYS = {
