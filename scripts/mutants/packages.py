@@ -23,7 +23,7 @@ MUTANTS = [
         "python/drainq/delayed/storage/sqlite/messages_sql.py",
         '_OURS = \'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock\'',
         "_OURS = 'WHERE \"id\" IN (SELECT value FROM json_each(:ids)) AND :lock IS NOT NULL'",
-        "tests/delayed/test_ack.py",
+        "tests/delayed/test_storage_calls.py",
     ),
     Mutant(
         "update_keeps_the_lease",

@@ -22,7 +22,7 @@ BACKENDS = ("sqlite", "postgresql")
 ENCODINGS = ("LATIN1", "SQL_ASCII")
 """Of databases, beside UTF8, which that of the other tests has."""
 
-IN_EVERY_ENCODING = {"test_encodings", "test_ack", "test_dead_letters", "test_history", "test_once"}
+IN_EVERY_ENCODING = {"test_encodings", "test_storage_calls", "test_dead_letters", "test_history", "test_once"}
 """Modules whose tests run on a database of each encoding, too: together they make every kind of call."""
 
 

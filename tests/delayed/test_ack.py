@@ -7,23 +7,10 @@ import pickle
 
 import pytest
 
-from drainq.delayed import DeliveryType, ScheduledMessage
+from drainq.delayed import ScheduledMessage
 from drainq.errors import ShutDown
 
 from .test_offer import _connect
-
-
-@pytest.mark.parametrize("call", ["ack", "nack", "extend"])
-def test_once_taken_over_a_stale_call_does_nothing_and_says_so(queue, world, call):
-    queue.offer_or_update("a", 1, world.now)
-    stale = queue.try_poll()
-    world.clock.advance(30)
-    new = queue.try_poll()
-    assert (stale.extend(1000) if call == "extend" else getattr(stale, call)()) is False
-    assert queue.try_poll() is None
-    world.clock.advance(30)
-    assert queue.try_poll().attempt == 3
-    assert new.ack() is False
 
 
 @pytest.mark.parametrize("call", ["ack", "nack", "extend"])
@@ -33,50 +20,7 @@ def test_once_updated_a_stale_call_does_nothing_and_says_so(queue, world, call):
     queue.offer_or_update("a", "new", world.now)
     assert (stale.extend(1000) if call == "extend" else getattr(stale, call)()) is False
     fresh = queue.try_poll()
-    assert (fresh.payload, fresh.delivery_type) == ("new", DeliveryType.FIRST_DELIVERY)
-
-
-def test_read_takes_nothing(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    assert queue.read("a").payload == 1
-    assert queue.read("a").message_id == "a"
-    assert queue.read("a").delivery_type is DeliveryType.FIRST_DELIVERY
-    assert queue.try_poll().delivery_type is DeliveryType.FIRST_DELIVERY
-    assert queue.read("unknown") is None
-
-
-@pytest.mark.parametrize(("payload", "later"), [(2, 0), (1, 5)])
-def test_a_read_message_that_was_changed_since_stays(queue, world, payload, later):
-    queue.offer_or_update("a", 1, world.now)
-    read = queue.read("a")
-    queue.offer_or_update("a", payload, world.now + later)
-    assert read.ack() is False
-    assert queue.contains_message("a")
-
-
-def test_nack_makes_a_message_due_again_after_its_delay(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    assert queue.try_poll().nack() is True
-    envelope = queue.try_poll()
-    assert (envelope.delivery_type, envelope.attempt) == (DeliveryType.REDELIVERY, 2)
-    assert envelope.nack(delay=10, error=ValueError("no")) is True
-    assert envelope.ack() is False
-    world.clock.advance(9.999)
-    assert queue.try_poll() is None
-    world.clock.advance(0.001)
-    assert queue.try_poll().attempt == 3
-
-
-def test_extend_moves_the_end_of_the_lease_to_so_many_seconds_from_now(queue, world):
-    queue.offer_or_update("a", 1, world.now)
-    envelope = queue.try_poll()
-    world.clock.advance(20)
-    assert envelope.extend(100) is True
-    world.clock.advance(99.999)
-    assert queue.try_poll() is None
-    world.clock.advance(0.001)
-    assert queue.try_poll().attempt == 2
-    assert envelope.extend(100) is False
+    assert (fresh.payload, fresh.attempt) == ("new", 1)
 
 
 def test_an_envelope_as_a_block_acknowledges_or_gives_back(queue, world):
@@ -109,16 +53,6 @@ def test_an_acknowledgement_on_a_closed_queue_is_refused(queue, world):
     queue.close()
     with pytest.raises(ShutDown, match="closed"):
         envelope.ack()
-
-
-def test_drop_takes_a_message_away_in_flight_or_not(queue, world):
-    queue.offer_batch([ScheduledMessage(key, 1, world.now) for key in "ab"])
-    envelope = queue.try_poll()
-    assert queue.drop_message("a") is True
-    assert queue.drop_message("a") is False
-    assert envelope.ack() is False
-    assert queue.drop_message("b") is True
-    assert not queue.contains_message("b")
 
 
 def test_drop_all_wants_the_exact_words_and_says_how_many(queue, world):

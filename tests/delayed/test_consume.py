@@ -45,60 +45,6 @@ def test_a_batch_handler_gets_lists(queue, world, stop):
     assert queue.stats().in_flight == 0
 
 
-def test_the_last_message_is_acknowledged_at_once_when_nothing_follows(queue, world, stop):
-    queue.offer_or_update("a", 1, world.now)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(queue.consume, lambda envelope: None, stop=stop)
-        try:
-            watcher = threading.Event()
-            for _ in range(600):
-                if not queue.contains_message("a"):
-                    break
-                watcher.wait(0.05)  # the loop runs on, idle: there is no event for what did not happen
-            assert not queue.contains_message("a")
-        finally:
-            stop.set()
-        assert running.result(30) == 1
-
-
-def test_a_handler_that_raises_gives_back_with_growing_delays_and_the_loop_goes_on(world, stop):
-    queue = world.open(retry=RetryConfig(Backoff(10, 100, jitter=0)))
-    queue.offer_or_update("bad", 1, world.now)
-    queue.offer_or_update("good", 2, world.now + 0.001)
-    world.clock.advance(1)
-    seen = []
-
-    def handle(envelope):
-        seen.append((envelope.message_id, envelope.attempt))
-        if envelope.message_id == "bad":
-            raise ValueError("not now")
-        stop.set()
-
-    assert queue.consume(handle, stop=stop) == 1
-    assert seen == [("bad", 1), ("good", 1)]
-    world.clock.advance(9.999)
-    assert queue.try_poll() is None
-    world.clock.advance(0.001)
-    assert queue.try_poll().attempt == 2
-
-
-def test_a_message_that_always_fails_is_given_up_on_after_the_retries(world, stop):
-    queue = world.open(retry=RetryConfig(Backoff(0), max_retries=2))
-    queue.offer_or_update("a", 1, world.now)
-    calls = []
-
-    def handle(envelope):
-        calls.append(envelope.attempt)
-        if envelope.attempt == 3:
-            stop.set()
-        raise ValueError(f"failure {envelope.attempt}")
-
-    assert queue.consume(handle, stop=stop) == 0
-    assert calls == [1, 2, 3]
-    (letter,) = queue.dead_letters()
-    assert (letter.attempts, letter.error) == (3, "ValueError: failure 3")
-
-
 def test_a_handler_of_whose_call_nothing_has_run_acknowledges_nothing(world, stop):
     queue = world.open(retry=RetryConfig(max_retries=0))
     queue.offer_or_update("a", 1, world.now)
@@ -113,21 +59,6 @@ def test_a_handler_of_whose_call_nothing_has_run_acknowledges_nothing(world, sto
     assert queue.consume(handle, stop=stop) == 0
     (letter,) = queue.dead_letters()
     assert letter.error.startswith("TypeError: the handler returned <coroutine object")
-
-
-def test_a_failed_batch_is_given_back_whole(world, stop):
-    queue = world.open(retry=RetryConfig(Backoff(0)))
-    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
-    seen = []
-
-    def handle(envelope):
-        seen.append(envelope.payload)
-        if len(seen) == 1:
-            raise ValueError("once")
-        stop.set()
-
-    assert queue.consume(handle, batch_size=5, stop=stop) == 3
-    assert seen == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_a_failed_batch_keeps_what_it_acknowledged_before(world, stop):

@@ -6,11 +6,10 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
-from datetime import time
 
 import pytest
 
-from drainq.delayed import CronDailySchedule, OfferOutcome, ScheduledMessage, TimeConfig
+from drainq.delayed import OfferOutcome, ScheduledMessage, TimeConfig
 from drainq.delayed.coroutines import CallThreads, twin
 from drainq.errors import ShutDown
 
@@ -232,44 +231,3 @@ def test_an_offer_wakes_others_although_a_loop_was_closed_with_a_poll_in_it(queu
     loop.close()
     assert queue.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED
     polling._log_destroy_pending = False
-
-
-def test_each_call_that_is_cancelled_gives_back_what_it_took_and_closes_what_it_began(sqlite, monkeypatch):
-    queue = sqlite.open()
-    queue.offer_batch([ScheduledMessage(key, key, sqlite.now) for key in "abc"])
-
-    async def take(_calls, call, give_back):
-        give_back(found := call())  # as if it was cancelled meanwhile
-        return found
-
-    monkeypatch.setattr("drainq.delayed.coroutines.CallThreads.take", take)
-    for call in (queue.try_poll_async(), queue.try_poll_many_async(2), queue.get_next_batch_async(3)):
-        assert asyncio.run(call)
-        assert [(row.attempts, row.in_flight) for row in queue.peek()] == [(0, False)] * 3
-    cron, daily = queue.cron, CronDailySchedule("UTC", [time(6)])
-    for schedule in (
-        cron.install_async("h", "own", 60, lambda at: []),
-        cron.install_periodic_tick_async("p", 60, str),
-        cron.install_cron_async("c", "@daily", str),
-        cron.install_daily_schedule_async("d", daily, str),
-    ):
-        assert asyncio.run(schedule).closed
-
-
-def test_closing_as_a_coroutine_has_the_callers_timeout_and_a_block_has_none(sqlite, monkeypatch):
-    queue, seen = sqlite.open(), []
-    handle = queue.cron.install_periodic_tick("p", 60, str)
-
-    async def main():
-        for closed in (handle, queue.cron, queue):
-            with monkeypatch.context() as patch:
-                patch.setattr(
-                    type(closed), "close", lambda self, timeout=None: seen.append((self, timeout)) or "closed"
-                )
-                assert await closed.close_async(2.5) == "closed"
-                if closed is not queue.cron:
-                    async with closed as itself:
-                        assert itself is closed
-
-    asyncio.run(main())
-    assert seen == [(handle, 2.5), (handle, None), (queue.cron, 2.5), (queue, 2.5), (queue, None)]

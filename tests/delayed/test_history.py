@@ -53,14 +53,6 @@ def test_a_history_remembers_what_was_acknowledged_in_every_way_and_no_more(worl
     assert world.open("other", history=5).history() == []
 
 
-def test_a_history_keeps_its_size(world):
-    queue = world.open(history=3)
-    for key in "abcdefgh":
-        offer(queue, world, [key])
-        assert queue.try_poll().ack()
-    assert [message.key for message in queue.history()] == ["h", "g", "f"]
-
-
 @contextmanager
 def trimming_held_up(postgres):
     """Have every trimming of the history wait, for another transaction has locked its oldest entry; the block gets a
@@ -103,18 +95,6 @@ def test_a_history_that_no_waiting_lets_anyone_trim_is_an_error_of_the_acknowled
     monkeypatch.setitem(storage._direct, "TRIM_HISTORY", Statement(trim))
     with pytest.raises(QueueBroken, match="no_such_table"):
         held.ack()
-
-
-def test_a_late_acknowledgement_enters_no_history(world):
-    queue = world.open(history=3)
-    offer(queue, world, "a")
-    late = queue.try_poll()
-    world.clock.advance(31)
-    again = queue.try_poll()
-    assert late.ack() is False
-    assert queue.history() == []
-    assert again.ack() is True
-    assert [(message.key, message.attempts) for message in queue.history()] == [("a", 2)]
 
 
 def test_a_history_that_no_acknowledgement_could_trim_is_refused_when_the_queue_is_opened(world):

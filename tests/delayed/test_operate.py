@@ -43,12 +43,6 @@ def test_a_paused_queue_delivers_to_no_consumer_and_takes_offers(world):
     assert queue.try_poll_many(10).payload == ["b", "c"]
 
 
-def test_a_queue_that_was_never_paused_is_not_and_need_not_be_resumed(queue):
-    assert queue.paused is False
-    assert queue.resume() is False
-    assert queue.paused is False
-
-
 def test_consume_acknowledges_the_last_message_of_a_queue_that_its_handler_pauses(queue, world):
     offer(queue, world, "abc")
     stop, handled = threading.Event(), []
@@ -133,17 +127,6 @@ def test_a_limit_of_messages_in_flight_holds_for_all_consumers_together(world):
     assert sorted(seen) == [f"{n:02}" for n in range(40)]
     assert 1 <= most <= 2
     assert queues[0].stats().in_flight == 0
-
-
-def test_a_limit_counts_what_others_hold_and_not_what_has_expired(world):
-    queue = world.open()
-    offer(queue, world, "abcd")
-    session = queue._session
-    assert len(queue.try_poll_many(2).payload) == 2
-    assert [row.key for row in session.take_once(None, 10, {"": 2})[0].rows] == []
-    assert [row.key for row in session.take_once(None, 10, {"": 3})[0].rows] == ["c"]
-    world.clock.advance(31)
-    assert len(session.take_once(None, 10, {"": 3})[0].rows) == 3
 
 
 def taken_within(queue, n, limits):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timezone
 from types import SimpleNamespace
@@ -33,21 +32,6 @@ def test_an_envelope_names_its_source(world):
     queue = world.open("post", source="post-office")
     queue.offer_or_update("a", 1, world.now)
     assert queue.try_poll().source == "post-office"
-
-
-def test_a_message_comes_at_its_time_and_not_a_millisecond_before(queue, world):
-    queue.offer_or_update("a", 1, world.now + 10)
-    assert queue.try_poll() is None
-    world.clock.advance(9.999)
-    assert queue.try_poll() is None
-    world.clock.advance(0.001)
-    assert queue.try_poll().message_id == "a"
-
-
-def test_messages_of_one_time_come_in_the_order_they_were_offered(queue, world):
-    queue.offer_batch([ScheduledMessage(key, 1, world.now) for key in ("z", "m", "a")])
-    queue.offer_or_update("b", 1, world.now)
-    assert [queue.try_poll().message_id for _ in range(4)] == ["z", "m", "a", "b"]
 
 
 @pytest.mark.parametrize("size", [50, 100, 250])
@@ -171,32 +155,6 @@ def test_four_producers_of_the_same_keys_and_four_consumers_lose_and_repeat_noth
         taken = [payload for part in pool.map(consume, range(4)) for payload in part]
     assert sorted(taken) == list(range(200))
     assert queue.try_poll() is None
-
-
-def test_blocking_consumers_beside_producers_get_everything(queue, world):
-    taken, lock = [], threading.Lock()
-    everything = threading.Event()
-
-    def consume(_):
-        while not everything.is_set():
-            envelope = queue.poll(timeout=0.2)
-            if envelope is not None:
-                with lock:
-                    taken.append(envelope.payload)
-                    if len(taken) == 60:
-                        everything.set()
-                assert envelope.ack()
-
-    def produce(which):
-        for n in range(30):
-            queue.offer_or_update(f"{which}-{n}", (which, n), world.now)
-
-    with ThreadPoolExecutor(4) as pool:
-        consumers = [pool.submit(consume, n) for n in range(2)]
-        producers = [pool.submit(produce, n) for n in range(2)]
-        for running in producers + consumers:
-            running.result(60)
-    assert sorted(map(tuple, taken)) == [(which, n) for which in range(2) for n in range(30)]
 
 
 def test_a_queue_is_a_source_of_batches(queue, world):

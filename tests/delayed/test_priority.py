@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from drainq.delayed import OfferOutcome, ScheduledMessage
+from drainq.delayed import ScheduledMessage
 from drainq.delayed.storage.records import Row
 from tests.soak.ledger import wait_until
 
@@ -19,26 +19,6 @@ def message(world, key, priority=0, at=0.0):
 
 def taken(queue, n=100):
     return [envelope.payload for envelope in iter(queue.try_poll, None)][:n]
-
-
-def test_another_priority_is_an_update_and_the_same_is_none(world):
-    queue = world.open()
-    offers = [("a", 3, OfferOutcome.CREATED), ("a", 3, OfferOutcome.IGNORED), ("a", 2, OfferOutcome.UPDATED)]
-    offers += [("a", 2, OfferOutcome.IGNORED), ("a", 0, OfferOutcome.UPDATED), ("a", 0, OfferOutcome.IGNORED)]
-    for key, priority, outcome in offers:
-        assert queue.offer_or_update(key, key, world.now, priority=priority) is outcome
-        assert queue.peek()[0].priority == (
-            priority if outcome is not OfferOutcome.IGNORED else queue.peek()[0].priority
-        )
-    assert queue.offer_if_not_exists("a", "a", world.now, priority=9) is OfferOutcome.IGNORED
-    batch = [message(world, "a", 4), message(world, "b", 1), message(world, "a", 4), message(world, "a", 5)]
-    assert queue.offer_batch(batch) == [
-        OfferOutcome.UPDATED,
-        OfferOutcome.CREATED,
-        OfferOutcome.IGNORED,
-        OfferOutcome.UPDATED,
-    ]
-    assert taken(queue) == ["b", "a"]
 
 
 def test_consume_and_its_limit_go_by_priority(world):
@@ -153,11 +133,3 @@ def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
             plan = cursor.execute(take, {"kind": session.kind, "now": now, "until": now + 1, "lock": "x"}).fetchone()[0]
         assert '"Sort"' not in json.dumps(plan), plan
         assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < most
-
-
-def test_many_priorities_are_served_in_order(world):
-    queue = world.open()
-    offers = [message(world, f"{n:03}", n * 37 % 101 - 50, -1) for n in range(202)]
-    queue.offer_batch(offers)
-    expected = [m.key for m in sorted(offers, key=lambda m: m.priority)]
-    assert queue.try_poll_many(150).payload + queue.try_poll_many(150).payload == expected

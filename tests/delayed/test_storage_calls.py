@@ -56,7 +56,7 @@ class Watched:
         else:
             import psycopg
 
-            self.connection = psycopg.connect(world.url, autocommit=True)
+            self.connection = psycopg.connect(world.url, autocommit=True, client_encoding="utf8")
         self.table = world.table
 
     def rows(self) -> list[str]:

@@ -167,19 +167,6 @@ def test_a_poll_sleeps_a_poll_period_unless_something_is_due_or_its_time_is_over
     assert least <= pause <= most
 
 
-def test_a_worn_out_message_is_dead_and_one_at_its_limit_is_delivered(clock):
-    with DelayedQueue(
-        MemoryStorage(), QueueSettings.of("mail", clock=clock, max_attempts=2, time=TimeConfig(acquire_timeout=1))
-    ) as queue:
-        queue.offer_or_update("a", "A", START)
-        for attempt in (1, 2):
-            assert queue.try_poll().attempt == attempt
-            clock.advance(1.001)
-        assert queue.try_poll() is None
-        (letter,) = queue.dead_letters()
-        assert (letter.attempts, letter.error) == (3, "not acknowledged in 2 deliveries")
-
-
 def test_an_alarm_is_set_only_if_none_rings_between_now_and_then(monkeypatch):
     alarms, now, wakeup = [], [100.0], Wakeup()
     monkeypatch.setattr("drainq.delayed.wake.time", SimpleNamespace(monotonic=lambda: now[0]))

@@ -15,7 +15,7 @@ import drainq.delayed.offer
 import drainq.delayed.poll
 import drainq.delayed.queue
 import drainq.delayed.wake
-from drainq.delayed import CronMessage, DelayedQueue, QueueBroken, ScheduledMessage, TimeConfig
+from drainq.delayed import DelayedQueue, QueueBroken, ScheduledMessage, TimeConfig
 from drainq.delayed.consume_prefetch import Pace, Prefetched
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.queue_settings import QueueSettings
@@ -380,17 +380,6 @@ def test_an_interrupt_gets_out_although_the_message_cannot_be_given_back(settled
     assert ("could not give back 1 messages" in caplog.text) is not settled
 
 
-def test_a_database_that_refuses_the_last_acknowledgement_is_said_and_ends_the_loop_as_usual(caplog, monkeypatch):
-    def ack(*_, **__):
-        raise sqlite3.OperationalError("no such table: x")
-
-    bench, seen = Bench(), []
-    bench.offer("a")
-    monkeypatch.setattr(bench.storage, "ack", ack)
-    assert bench.queue.consume(seen.append, stop=SimpleNamespace(is_set=lambda: bool(seen))) == 1
-    assert "could not acknowledge 1 handled messages" in caplog.text
-
-
 # --- waking
 
 
@@ -422,34 +411,6 @@ def test_a_transaction_of_psycopg_has_ended_when_its_connection_is_idle_or_close
     assert (bool(woken), len(later)) == (ended, not ended)
 
 
-def test_each_call_that_makes_a_message_due_wakes_consumers_and_no_other_call_does(world):
-    queue = world.open(max_attempts=2)
-    session, now = queue._session, world.now
-    calls = [
-        (lambda: queue.offer("a", 1), 1),
-        (lambda: queue.offer("later", 1, at=now + 3600), 0),
-        (lambda: queue.try_poll().nack(), 1),
-        (lambda: session.release(queue.try_poll()._held()), 1),
-        (lambda: queue.pause(), 0),
-        (lambda: queue.resume(), 1),
-        (lambda: queue.try_poll().extend(9), 0),
-        (lambda: queue.stats(), 0),
-        (lambda: world.clock.advance(60), 0),
-        (lambda: queue.try_poll(), 0),  # buries it
-        (lambda: queue.redrive(), 1),
-        (lambda: queue.try_poll().ack(), 0),
-        (lambda: queue.cron.install_tick("h", "p", [CronMessage(1, now + 1)]), 1),
-        (lambda: queue.cron.install_tick("h", "p", [CronMessage(1, now + 1)]), 0),
-    ]
-
-    def wakes(act):
-        before = session.wakeup.count()
-        act()
-        return session.wakeup.count() - before
-
-    assert [wakes(act) for act, _ in calls] == [count for _, count in calls]
-
-
 @pytest.mark.parametrize(("ends", "answer"), [((True, True), True), ((False, True), False), ((True, False), False)])
 def test_closing_shares_one_timeout_among_the_schedules_and_the_rest(monkeypatch, ends, answer):
     queue, told, now = DelayedQueue.open("memory:", "mail"), [], [100.0]
@@ -469,15 +430,6 @@ def test_closing_shares_one_timeout_among_the_schedules_and_the_rest(monkeypatch
         assert [queue.close(timeout) for timeout in (7.5, 2, None)] == [answer] * 3
     assert told == [("cron", 7.5), ("session", 4.5), ("cron", 2), ("session", 0.0), ("cron", None), ("session", None)]
     queue.close()
-
-
-def test_an_offer_in_the_callers_transaction_wakes_consumers_after_its_commit(sqlite, monkeypatch):
-    queue, told = sqlite.open(), []
-    monkeypatch.setattr(drainq.delayed.offer, "wake_after_commit", lambda *of: told.append(of))
-    connection, before = sqlite3.connect(sqlite.url.removeprefix("sqlite:///")), queue._session.wakeup.count()
-    queue.offer("a", 1, connection=connection)
-    connection.close()
-    assert told == [(connection, queue._session.wakeup.wake, 0.1)] and queue._session.wakeup.count() == before
 
 
 def test_a_tables_name_is_as_long_as_the_names_of_its_indexes_allow():

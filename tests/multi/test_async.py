@@ -2,7 +2,6 @@
 
 import asyncio
 import collections.abc
-import threading
 import time
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from drainq import ShutDown, SubQueueRemoved
 from tests.patience import LOOKS
 
-from .helpers import PATIENCE, blocked_getters, drain, eventually, in_thread, totals_add_up
+from .helpers import drain, in_thread, totals_add_up
 
 
 async def asleep(queue, getters=0, putters=0):
@@ -99,37 +98,6 @@ def test_randomly_cancelled_gets_and_puts_lose_and_double_nothing(queue, seed):
 
     asyncio.run(main())
     totals_add_up(queue)
-
-
-def test_wake_ups_that_a_loop_has_not_run_yet_share_one_call(queue, monkeypatch):
-    async def main():
-        loop = asyncio.get_running_loop()
-        calls = []
-        original = loop.call_soon_threadsafe
-        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *args: calls.append(args) or original(*args))
-        tasks = [asyncio.create_task(queue.get_async()) for _ in range(10)]
-        await asleep(queue, getters=10)
-        thread = threading.Thread(target=sub.put_many, args=(range(10),))
-        thread.start()
-        thread.join()  # the loop runs nothing meanwhile
-        assert sorted(await asyncio.gather(*tasks)) == list(range(10))
-        return len(calls)
-
-    sub = queue.add_sub_queue("a")
-    assert asyncio.run(main()) == 1
-
-
-def test_a_task_of_a_loop_that_was_closed_does_not_keep_a_wake_up(queue):
-    sub = queue.add_sub_queue("a")
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(queue.get_async())
-    loop.run_until_complete(asleep(queue, getters=1))
-    loop.close()
-    getter = in_thread(queue.get)
-    eventually(blocked_getters(queue, 2))
-    sub.put("item")
-    assert getter.result(PATIENCE) == "item"
-    task._log_destroy_pending = False
 
 
 def test_a_task_that_is_cancelled_between_its_wake_up_and_its_turn_leaves_the_others_of_the_loop_theirs(queue):

@@ -76,13 +76,6 @@ def test_iteration_is_a_snapshot_in_order(queue, sub):
         next(iter(queue.add_sub_queue("empty")))
 
 
-def test_bulk_removal_by_python_means_follows_in_the_totals(queue, sub):
-    keep = {"x"}
-    assert sub.remove_if(lambda item: item not in keep) == ["y", "z"]
-    assert all(item in sub for item in keep)
-    assert queue.qsize() == 2
-
-
 def test_repr_shows_key_priority_size_capacity_and_condition(queue):
     sub = queue.add_sub_queue(("k", 1), 3, capacity=4, weight=2)
     sub.put_many([1, 2])

@@ -90,21 +90,6 @@ def test_one_enable_serves_all_getters(queue):
     assert sorted(getter.result(PATIENCE) for getter in getters) == [1, 2, 3]
 
 
-def test_get_item_tells_the_key(queue):
-    queue.add_sub_queue("a", 1).put("x")
-    queue.add_sub_queue(("b", 2)).put("y")
-    assert queue.get_item() == (("b", 2), "y")
-    assert queue.get_item(block=False) == ("a", "x")
-
-
-def test_a_higher_priority_arrival_between_peek_and_get_wins(queue):
-    queue.add_sub_queue("low", 1).put("low")
-    high = queue.add_sub_queue("high", 0)
-    assert queue.peek() == "low"
-    high.put("high")
-    assert queue.get() == "high"
-
-
 def test_get_many_waits_for_the_first_item_only(queue):
     sub = queue.add_sub_queue("a")
     got = in_thread(queue.get_many, 10)

@@ -8,18 +8,6 @@ import pytest
 from drainq import MultiQueue, SubQueue
 
 
-def test_default_capacity_is_unbounded():
-    sub = MultiQueue().add_sub_queue("a")
-    assert sub.capacity is None
-    assert sub.remaining_capacity() is None
-    assert not sub.full()
-
-
-def test_a_given_capacity_is_reported():
-    sub = MultiQueue().add_sub_queue("a", capacity=3)
-    assert (sub.capacity, sub.remaining_capacity()) == (3, 3)
-
-
 def test_a_bad_capacity_is_refused_even_for_an_existing_key():
     queue = MultiQueue()
     queue.add_sub_queue("a")
@@ -101,11 +89,6 @@ def test_keys_is_a_copy():
 def test_only_key_priority_and_capacity_are_positional():
     with pytest.raises(TypeError):
         MultiQueue().add_sub_queue("a", 0, None, 2)
-
-
-def test_a_selection_without_select_is_a_type_error():
-    with pytest.raises(TypeError, match="got 3"):
-        MultiQueue(3)
 
 
 def test_both_classes_can_be_parametrised_and_referenced_weakly():

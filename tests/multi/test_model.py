@@ -253,6 +253,12 @@ class Agreement:
             model.items.remove(item)
             model.count("removed")
 
+    def remove_if(self, pair, remainder):
+        taken = [item for item in pair[1].items if item % 3 == remainder]
+        assert pair[0].remove_if(lambda item: item % 3 == remainder) == taken
+        pair[1].items = [item for item in pair[1].items if item not in taken]
+        pair[1].count("removed", len(taken))
+
     def remove_sub_queue(self, pair):
         if pair[1].removed:
             return
@@ -283,7 +289,8 @@ class Agreement:
             assert list(sub) == model.items
             assert (sub.qsize(), sub.empty(), sub.key) == (len(model.items), not model.items, model.key)
             assert (sub.priority, sub.weight, sub.capacity) == (model.priority, model.weight, model.capacity)
-            assert (sub.enabled, sub.removed) == (not model.reasons, model.removed)
+            assert (sub.enabled, sub.disabled_by) == (not model.reasons, sorted(model.reasons))
+            assert sub.removed is model.removed and (model.key in self.queue) is not model.removed
             assert sub.full() == (model.room == 0)
             assert (sub.remaining_capacity() == model.room) or (sub.remaining_capacity() is model.capacity is None)
             assert counted(sub.stats()) == counts_of(model.counts, len(model.items))
@@ -349,6 +356,7 @@ def test_every_answer_is_the_models(kind, seed):
         lambda pair: agreement.set_capacity(pair, dice.choice([None, 1, 4])),
         lambda pair: agreement.clear(pair),
         lambda pair: agreement.remove(pair, dice.randrange(4)),
+        lambda pair: agreement.remove_if(pair, dice.randrange(3)),
         lambda pair: agreement.remove_sub_queue(pair),
     ]
     for _ in range(3):

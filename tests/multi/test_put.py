@@ -85,14 +85,6 @@ def test_raising_the_capacity_wakes_putters(full):
     assert sorted(full) == [0, 1, 2, 3]
 
 
-def test_lifting_the_capacity_wakes_putters(full):
-    put = in_thread(full.put, 2)
-    eventually(lambda: full.stats().blocked_putters == 1)
-    full.capacity = None
-    put.result(PATIENCE)
-    assert full.remaining_capacity() is None
-
-
 def test_putters_are_served_in_order_of_arrival(queue):
     sub = queue.add_sub_queue("a", capacity=1)
     sub.put("first")

@@ -17,18 +17,6 @@ def queue():
     return queue
 
 
-def test_the_total_drops_and_the_leftovers_stay_readable(queue):
-    removed = queue.remove_sub_queue("a")
-    assert removed.removed
-    assert "a" not in queue
-    assert queue.qsize() == 3
-    assert list(removed) == ["a0", "a1", "a2"]
-    assert "a1" in removed
-    assert removed.clear() == ["a0", "a1", "a2"]
-    assert drain(queue) == ["b0", "b1", "b2"]
-    totals_add_up(queue)
-
-
 def test_a_removed_key_can_be_added_again_and_starts_empty(queue):
     old = queue.remove_sub_queue("a")
     new = queue.add_sub_queue("a")
@@ -62,30 +50,6 @@ def test_puts_into_a_removed_sub_queue_raise_and_corrupt_nothing(queue, put):
     assert removed.qsize() == 3
     assert removed.stats().rejected == 1
     assert queue.stats().rejected == 0
-    totals_add_up(queue)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda sub: sub.clear(),
-        lambda sub: sub.disable(),
-        lambda sub: (sub.disable("x"), sub.enable("x")),
-        lambda sub: sub.remove("a1"),
-        lambda sub: sub.remove_if(lambda item: True),
-        lambda sub: setattr(sub, "priority", -5),
-        lambda sub: setattr(sub, "weight", 7),
-        lambda sub: setattr(sub, "capacity", 1),
-    ],
-)
-def test_a_removed_handle_is_local(queue, use):
-    """Otherwise the total would be subtracted twice and later items be invisible."""
-    removed = queue.remove_sub_queue("a")
-    use(removed)
-    assert queue.qsize() == 3
-    assert drain(queue) == ["b0", "b1", "b2"]
-    queue["b"].put("later")
-    assert queue.get(timeout=0) == "later"
     totals_add_up(queue)
 
 
@@ -153,10 +117,3 @@ def test_a_producer_racing_a_removal_loses_and_corrupts_nothing(seed):
     assert [*got, *sub] == list(range(accepted))
     assert queue.qsize() == 0
     totals_add_up(queue)
-
-
-def test_a_sub_queue_outlives_its_multi_queue():
-    sub = MultiQueue().add_sub_queue("a", capacity=1)
-    sub.put(1)
-    assert list(sub) == [1]
-    assert sub.full()

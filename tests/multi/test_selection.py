@@ -48,13 +48,6 @@ def test_select_gets_the_sub_queues_themselves():
     assert [sub is queue[sub.key] for sub in seen] == [True] * 3
 
 
-def test_the_choice_is_served():
-    queue, _ = filled(lambda groups: groups[-1][-1])
-    assert queue.get_item() == ("low", "low0")
-    assert queue.get() == "low1"
-    assert queue.get() == "c0"
-
-
 @pytest.mark.parametrize(
     "call",
     ["get", "get_nowait", "peek", "get_item", "get_many", "get_async", "get_item_async", "get_many_async"],
@@ -129,16 +122,6 @@ def test_it_is_asked_again_if_its_choice_is_gone():
     queue, selection = filled(choose)
     assert queue.get() == "b0"
     assert len(selection.offers) == 2
-
-
-def test_a_blocked_getter_asks_once_something_is_there():
-    selection = Recorder(lambda groups: groups[0][0])
-    queue = MultiQueue(selection)
-    sub = queue.add_sub_queue("a")
-    got = in_thread(queue.get)
-    eventually(blocked_getters(queue, 1))
-    sub.put(1)
-    assert got.result(PATIENCE) == 1
 
 
 def test_an_exception_in_a_woken_getter_wakes_the_next_one():

@@ -66,16 +66,6 @@ def test_shutdown_wakes_blocked_getters_and_putters():
     assert queue.stats().blocked_getters == queue.stats().blocked_putters == 0
 
 
-def test_immediate_discards_everything_and_counts_it(queue):
-    queue.add_sub_queue("off", enabled=False).put(9)
-    queue.shutdown(immediate=True)
-    with pytest.raises(ShutDown):
-        queue.get_nowait()
-    assert queue["a"].qsize() == queue["off"].qsize() == 0
-    stats = queue.stats()
-    assert (stats.put, stats.got, stats.removed, stats.depth) == (3, 0, 3, 0)
-
-
 def test_a_shutdown_can_be_made_immediate_later(queue):
     queue.shutdown()
     queue.shutdown(immediate=True)
@@ -107,11 +97,6 @@ def test_items_of_a_disabled_sub_queue_can_be_got_once_it_is_enabled(queue, call
     queue["a"].enable()
     assert call(queue) == 1
     assert drain(queue) == [2]
-
-
-def test_removal_after_shutdown_hands_the_leftovers_back(queue):
-    queue.shutdown()
-    assert queue.remove_sub_queue("a").clear() == [1, 2]
 
 
 def test_items_taken_by_a_broken_get_many_are_discarded_too_when_immediate():

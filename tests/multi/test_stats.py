@@ -10,15 +10,6 @@ from drainq import MultiQueue, ShutDown
 
 from .helpers import PATIENCE, eventually, in_thread
 
-NAMES = ["depth", "high_water", "put", "got", "rejected", "oldest_age", "blocked_putters"]
-
-
-def test_a_new_queue_counts_nothing(queue):
-    stats = queue.stats()
-    assert [getattr(stats, name) for name in NAMES] == [0, 0, 0, 0, 0, None, 0]
-    assert stats.blocked_getters == 0
-    assert stats.sub_queues == {}
-
 
 def test_stats_by_key_are_those_of_the_sub_queue(queue):
     sub = queue.add_sub_queue(None)

@@ -91,14 +91,6 @@ def test_iteration_is_a_snapshot():
     assert seen == [1, 2, 3]
 
 
-def test_stats_account_for_every_offer():
-    waiting = SetQueue(in_flight="ack")
-    waiting.put_many([1, 2, 3, 1])
-    waiting.get_many(2)
-    stats = waiting.stats()
-    assert (stats.size, stats.in_flight, stats.put, stats.got, stats.duplicates) == (1, 2, 3, 2, 1)
-
-
 # -- bad input ------------------------------------------------------------------------------
 
 
@@ -136,9 +128,6 @@ def test_a_key_a_hash_or_an_eq_that_raises_changes_nothing(error):
     assert len(waiting) == 1
     assert waiting.put(Keyed(3))
     assert [item.number for item in waiting] == [1, 3]
-
-
-# -- foreign code that uses the queue -------------------------------------------------------
 
 
 # -- memory ---------------------------------------------------------------------------------

@@ -20,20 +20,6 @@ def test_ttl_counts_from_the_moment_of_the_take_however_long_the_get_had_waited(
     assert waiting.put("a")
 
 
-def test_a_poll_that_began_before_done_cannot_bring_the_item_back():
-    waiting = SetQueue(in_flight="ack")
-    waiting.put("a")
-    waiting.get()
-    early = waiting._begin_poll()
-    waiting.done(["a"])
-    late = waiting._begin_poll()
-    assert not waiting.put("a")
-    assert waiting._end_poll(early)
-    assert waiting.put("a")
-    assert waiting._end_poll(late)
-    assert not waiting._end_poll(late)
-
-
 def test_a_clock_that_goes_wrong_is_an_error_before_any_change(clock):
     waiting = SetQueue(in_flight="ttl", ttl=5.0, clock=clock)
     waiting.put("a")

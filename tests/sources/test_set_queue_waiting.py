@@ -9,12 +9,6 @@ from drainq import SetQueue, ShutDown
 from tests.sources.threads import Call, blocked, eventually, waits
 
 
-def test_a_duplicate_of_a_full_queue_is_a_duplicate_not_full():
-    waiting = SetQueue(1)
-    waiting.put(1)
-    assert waiting.put(1) is False
-
-
 def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
     waiting = SetQueue(1)
     waiting.put("x")
