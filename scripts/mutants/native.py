@@ -61,7 +61,7 @@ MUTANTS = [
         "crates/drainq-py/src/batch/shared_queue/produce_many.rs",
         "self.reject(py, reason, 1 + items.len() as u64);",
         "self.reject(py, reason, 1);",
-        "tests/batch/test_room.py::test_if_possible_gives_up_when_there_is_no_room tests/batch/test_fast_path.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
+        "tests/batch/test_weights.py::test_what_finds_no_room tests/batch/test_fast_path.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
     ),
     Mutant(
         "child_keeps_the_routes",
@@ -152,7 +152,7 @@ MUTANTS = [
         "crates/drainq-py/src/sources/set_queue/put.rs",
         "            state.duplicates += 1;\n",
         "",
-        "tests/sources/test_set_queue.py::test_stats_account_for_every_offer",
+        "tests/sources/test_set_queue_model.py::test_every_answer_is_the_models",
     ),
     Mutant(
         "set_wake_up_is_not_passed_on",

@@ -16,31 +16,17 @@ import pytest
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, ThreadPolicy, WouldDeadlock, aio
 from drainq.callables import is_async
 from drainq.loop_signal import LoopSignal
-from tests.batch.conftest import PATIENCE
+from tests.batch.conftest import PATIENCE, Gate
 
 
 def config(**settings) -> BatchQueueConfig:
     return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
 
 
-class Gate:
-    """A handler that waits until the test opens it, and keeps what it got."""
-
-    def __init__(self) -> None:
-        self.open = threading.Event()
-        self.entered = threading.Event()
-        self.items: list = []
-
-    def __call__(self, batch: list) -> None:
-        self.entered.set()
-        assert self.open.wait(PATIENCE)
-        self.items += batch
-
-
 async def fill(queue: BatchQueue, gate: Gate) -> int:
     """Fill a queue whose handler waits; the number of items that went in."""
     assert await queue.produce_async("first")
-    await asyncio.to_thread(gate.entered.wait, PATIENCE)
+    await asyncio.to_thread(gate.wait_entered)
     count = 1
     while await queue.offer_async(count, timeout=0):
         count += 1
@@ -49,14 +35,14 @@ async def fill(queue: BatchQueue, gate: Gate) -> int:
 
 def test_a_full_queue_does_not_stop_the_event_loop():
     async def main() -> list[bool]:
-        gate = Gate()
+        gate = Gate(is_open=False)
         async with BatchQueue("full", config(buffer_size=4, consumer=gate)) as queue:
             accepted = await fill(queue, gate)
             waiting = asyncio.create_task(queue.produce_async("waits"))
             for _ in range(200):  # the loop goes on, or the test would never end
                 await asyncio.sleep(0)
             assert not waiting.done()
-            gate.open.set()
+            gate.open()
             assert await waiting
             await queue.flush_async()
             stats = queue.stats()
@@ -95,19 +81,6 @@ def test_totals_are_exact_with_tasks_cancelled_at_random(seed):
     asyncio.run(main())
 
 
-def test_many_coroutines_and_a_thread_share_a_small_queue():
-    async def main() -> None:
-        handled: list[int] = []
-        async with BatchQueue("shared", config(buffer_size=2, consumer=handled.extend)) as queue:
-            thread = threading.Thread(target=lambda: [queue.produce(number) for number in range(1000, 1200)])
-            thread.start()
-            assert all(await asyncio.gather(*(queue.produce_async(number) for number in range(200))))
-            await asyncio.to_thread(thread.join)
-        assert sorted(handled) == [*range(200), *range(1000, 1200)]
-
-    asyncio.run(main())
-
-
 def test_each_coroutine_keeps_the_order_of_its_items():
     async def main() -> None:
         handled: list[tuple[int, int]] = []
@@ -126,17 +99,17 @@ def test_each_coroutine_keeps_the_order_of_its_items():
 
 def test_offers_end_in_time_and_say_why():
     async def main() -> None:
-        gate = Gate()
+        gate = Gate(is_open=False)
         async with BatchQueue("late", config(buffer_size=2, consumer=gate)) as queue:
             await fill(queue, gate)
             assert await queue.offer_async("x", timeout=0.01) is False
             for bad in (-1, float("nan")):
                 with pytest.raises(ValueError, match="timeout must be a number of seconds >= 0"):
                     await queue.offer_async("x", timeout=bad)
-            gate.open.set()
+            gate.open()
         assert await queue.produce_async("late") is False
         assert queue.stats().rejected["closed"] == 1
-        gate = Gate()
+        gate = Gate(is_open=False)
         async with BatchQueue(
             "drops", config(buffer_size=2, consumer=gate, strategy=BufferStrategy.IF_POSSIBLE)
         ) as queue:
@@ -145,7 +118,7 @@ def test_offers_end_in_time_and_say_why():
             for _ in range(200):
                 await asyncio.sleep(0)
             ended = refused.done()
-            gate.open.set()
+            gate.open()
             assert await refused is False and ended
 
     asyncio.run(main())
@@ -153,14 +126,14 @@ def test_offers_end_in_time_and_say_why():
 
 def test_a_wait_for_room_ends_with_the_queue():
     async def main() -> None:
-        gate = Gate()
+        gate = Gate(is_open=False)
         queue = BatchQueue("closes", config(buffer_size=2, consumer=gate))
         accepted = await fill(queue, gate)
         waiting = asyncio.create_task(queue.produce_async("x"))
         await asyncio.sleep(0)
         ends = asyncio.create_task(queue.shutdown_async())
         assert await waiting is False
-        gate.open.set()
+        gate.open()
         assert await ends
         assert queue.stats().handled == accepted
 
@@ -169,13 +142,13 @@ def test_a_wait_for_room_ends_with_the_queue():
 
 def test_a_flush_and_a_shutdown_that_are_awaited_end_at_their_timeout():
     async def main() -> None:
-        gate = Gate()
+        gate = Gate(is_open=False)
         queue = BatchQueue("awaited", config(consumer=gate))
         assert await queue.produce_async(1)
         assert not await queue.flush_async(timeout=0.0)
         assert not await queue.shutdown_async(timeout=0.0)
         assert queue.stats().abandoned == 1
-        gate.open.set()
+        gate.open()
 
     asyncio.run(main())
 

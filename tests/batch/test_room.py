@@ -5,7 +5,6 @@ import threading
 import pytest
 
 from drainq import (
-    BufferStrategy,
     DrainqError,
     WouldDeadlock,
 )
@@ -22,23 +21,6 @@ def full_queue(make_queue, **settings):
     gate.wait_entered()
     assert queue.produce(1) and queue.produce(2)
     return queue, gate
-
-
-def test_if_possible_gives_up_when_there_is_no_room(make_queue):
-    drops = []
-    queue, gate = full_queue(
-        make_queue, strategy=BufferStrategy.IF_POSSIBLE, on_drop=lambda reason, count: drops.append((reason, count))
-    )
-    assert queue.produce(3) is False
-    assert queue.offer(3) is False
-    assert queue.produce_many([3, 4, 5]) == 0
-    stats = queue.stats()
-    assert (stats.offered, stats.accepted, stats.rejected["full"], stats.queued) == (8, 3, 5, 3)
-    accounts(stats)
-    gate.open()
-    assert queue.shutdown(PATIENCE)
-    assert gate.items == [0, 1, 2]
-    assert sum(count for reason, count in drops if reason == "full") == 5
 
 
 def test_offer_waits_until_its_timeout(make_queue):
