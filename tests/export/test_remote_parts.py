@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 from types import SimpleNamespace
 from typing import Literal
 
@@ -20,10 +22,10 @@ from drainq.export.remote.client import PAUSE, RemoteSink
 from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.received import Received
 from drainq.export.remote.routing import Router, owner
-from drainq.export.remote.server import _Closing
+from drainq.export.remote.server import _Closing, _Delivered
 from drainq.export.remote.wire import LARGEST, OVERHEAD, Ack, WireBatch, encode
 from drainq.testing import ManualClock
-from tests.patience import Call
+from tests.patience import PATIENCE, Call, eventually
 
 from .gatherer import LOCAL
 
@@ -262,7 +264,8 @@ def test_a_batch_is_handled_once_until_it_is_settled_dropped_or_its_sender_is_fo
     received.answer(again, Ack(1))
     other, _ = begin(1, sender="other")
     received.answer(other, Ack(1))
-    assert not begin(1, sender="other")[1] and len(received) == 3  # "s" has one that is being handled
+    kept = received._senders  # "s" has one that is being handled
+    assert not begin(1, sender="other")[1] and {sender: len(of) for sender, of in kept.items()} == {"s": 2, "other": 1}
     begin(1, sender="third")
     assert begin(1)[1] is False and begin(1, sender="other")[1]
     received = Received(most_senders=2)
@@ -316,11 +319,29 @@ def test_a_close_ends_the_idle_streams_and_waits_for_the_others():
     assert server.wait(0) and server.close(0) and repr(server).endswith(", closed>")
 
 
-def test_items_whose_handler_was_never_called_are_not_acknowledged():
-    for accepts, says in ((False, "the server closes"), (True, "the server closed before the handler was called")):
-        own = SimpleNamespace(produce=lambda delivered, accepts=accepts: delivered.done.set() or accepts)
-        with pytest.raises(_Closing, match=f"^{says}$"):
-            RemoteServer._to_handler(SimpleNamespace(_own=own), [1])
+def test_items_whose_handler_was_not_called_to_its_end_are_not_acknowledged():
+    gate, began, told = threading.Event(), threading.Event(), "^the server closed before the handler was called$"
+    server = RemoteServer(address=LOCAL, handler=lambda items: (began.set(), gate.wait(PATIENCE)))
+    first = Call(lambda: server._to_handler([1]))
+    assert began.wait(PATIENCE)
+    second = Call(lambda: server._to_handler([2]))  # waits behind the first
+    eventually(lambda: len(server._waiting) == 2)
+    assert server.close(0) is False
+    for waiting in (first, second):
+        with pytest.raises(_Closing, match=told):
+            waiting.result()
+    gate.set()
+    with pytest.raises(_Closing, match=told):  # its queue takes no more
+        server._to_handler([3])
+    assert not server._waiting
+
+
+def test_a_handler_that_exits_lets_the_streams_behind_it_go_on():
+    with RemoteServer(address=LOCAL, handler=lambda items: sys.exit(3)) as server:
+        batch = [_Delivered([1]), _Delivered([2])]
+        with pytest.raises(SystemExit):
+            server._call_handler(batch)
+    assert [(type(each.error), each.done.is_set()) for each in batch] == [(SystemExit, True), (_Closing, True)]
 
 
 def test_a_batch_for_a_queue_that_is_shut_down_is_not_received_and_may_come_again():

@@ -39,10 +39,6 @@ class Received:
         self._most = most_senders
         self._senders: OrderedDict[str, dict[int, Entry]] = OrderedDict()
 
-    def __len__(self) -> int:
-        with self._lock:
-            return sum(map(len, self._senders.values()))
-
     def begin(self, batch: WireBatch) -> tuple[Entry, bool]:
         """Return the entry of a batch, and whether the caller must handle it."""
         with self._lock:

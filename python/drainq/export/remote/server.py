@@ -73,13 +73,12 @@ class _Closing(Exception):
 class _Delivered:
     """The items of one batch in the server's own queue, and the handler's result."""
 
-    __slots__ = ("done", "error", "handled", "items")
+    __slots__ = ("done", "error", "items")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
         self.done = threading.Event()
-        self.handled = False
-        self.error: BaseException | None = None
+        self.error: BaseException | None = _Closing("the server closed before the handler was called")
 
 
 class RemoteServer:
@@ -166,6 +165,7 @@ class RemoteServer:
         self._lock = threading.Condition()
         self._own = None
         self._contexts: dict[Any, bool] = {}  # stream -> whether it handles a batch
+        self._waiting: set[_Delivered] = set()
         self._closing = self._closed = False
         self._counts = dict.fromkeys(("received", "handled", "failed", "refused", "repeated"), 0)
         self._server = None
@@ -305,14 +305,17 @@ class RemoteServer:
         if not items:
             return []
         delivered = _Delivered(items)
-        if not self._own.produce(delivered):
-            raise _Closing("the server closes")
-        delivered.done.wait()
+        with self._lock:
+            self._waiting.add(delivered)
+        if self._own.produce(delivered):
+            delivered.done.wait()
+        with self._lock:
+            self._waiting.remove(delivered)
+        if isinstance(delivered.error, _Closing):
+            raise delivered.error
         if delivered.error is not None:
             why = f"the handler raised {self._text(delivered.error)}"
             return [(place, why) for place in range(len(items))]
-        if not delivered.handled:
-            raise _Closing("the server closed before the handler was called")
         return []
 
     def _call_handler(self, batch: list[_Delivered]) -> None:
@@ -321,12 +324,14 @@ class RemoteServer:
             count = len(delivered.items)
             try:
                 check_answer("the handler", self._handler(delivered.items))
-                delivered.handled = True
+                delivered.error = None
             except BaseException as error:
                 delivered.error = error
                 shown = to_show(error, values=self._log_values)
                 log.error("the handler of %r failed with %d items", self, count, exc_info=shown)
                 if not isinstance(error, Exception):
+                    for each in batch:  # the queue calls no handler for the rest
+                        each.done.set()
                     raise
             finally:
                 delivered.done.set()
@@ -380,6 +385,9 @@ class RemoteServer:
             self._closed = True
         if self._own is not None:
             done = self._own.shutdown(_left(deadline)) and done
+            with self._lock:
+                for delivered in self._waiting:
+                    delivered.done.set()
         self._server.stop(None).wait(_left(deadline))
         self._ended.set()
         return done
