@@ -193,35 +193,6 @@ def test_an_iterable_that_fails_raises_its_own_error():
         queue.produce_many(Failing())
 
 
-@pytest.mark.parametrize("look", [lambda queue, key: queue[key], lambda queue, key: queue.remove_sub_queue(key),
-                                  lambda queue, key: queue.stats()[key]])  # fmt: skip
-def test_an_unknown_sub_queue_is_refused_with_those_that_there_are(look):
-    queue: MultiQueue[Any] = MultiQueue()
-    queue.add_sub_queue("mail"), queue.add_sub_queue(None)
-    with pytest.raises(KeyError, match=r"key must be that of a sub-queue, got 'mial'; there are \['mail', None\]\"$"):
-        look(queue, "mial")
-    assert look(queue, None) is not None
-    for number in range(30):
-        queue.add_sub_queue(number)
-    with pytest.raises(KeyError, match=r"1[78]\] and 1[12] more"):
-        look(queue, "mial")
-
-
-def test_a_queue_that_was_shut_down_cannot_be_entered():
-    queue = unnamed()
-    with queue:
-        pass
-    with pytest.raises(ShutDown, match='queue "unnamed" was shut down .* make a new one'), queue:
-        pass
-
-    async def enter() -> None:
-        async with queue:
-            pass
-
-    with pytest.raises(ShutDown, match='queue "unnamed" was shut down'):
-        asyncio.run(enter())
-
-
 def unnamed() -> BatchQueue[Any]:
     return BatchQueue("unnamed", BatchQueueConfig(threads=1, dispatch_key=str))
 

@@ -14,7 +14,6 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pygal")
 
 from drainq.metrics.errors import UserError
-from drainq.metrics.follow import directory as directory_module
 from drainq.metrics.job import run
 from tests.metrics.following import Following
 from tests.metrics.logs import contents, lines, write
@@ -52,12 +51,6 @@ def test_the_same_content_under_another_name_is_counted_once(following, logs):
     assert (found.outcome.lines, following.requests(), following.said) == (100, 100, [])
     assert len(following.ask("SELECT * FROM sources")) == 1
     assert run([str(logs / "copy")], out=following.out, engine="local").sources[0].loaded_before
-
-
-def test_two_names_of_one_content_in_one_round_are_counted_once(following, logs):
-    write(logs / "a.log", lines(100, 1))
-    shutil.copy(logs / "a.log", logs / "b.log")
-    assert following(logs).outcome.lines == following.requests() == 100
 
 
 def test_a_file_that_is_being_written_is_counted_when_it_has_settled(following, logs):
@@ -173,19 +166,6 @@ def test_a_file_and_a_directory_without_the_right_to_read_are_named(following, l
         finally:
             os.seteuid(0)
             os.chmod(logs, 0o700)
-
-
-def test_a_directory_that_is_not_there_is_refused(following, tmp_path):
-    with pytest.raises(UserError, match="there is no directory"):
-        following(tmp_path / "none" / "access.log")
-
-
-def test_many_files_are_counted_in_rounds(following, logs, monkeypatch):
-    monkeypatch.setattr(directory_module, "MOST_FILES", 3)
-    for number in range(8):
-        write(logs / f"{number}.log", lines(10, number))
-    found = following(logs, lambda: None, lambda: None)
-    assert (found.files, following.requests()) == (8, 80)
 
 
 def test_a_file_that_changes_while_it_is_read_is_counted_later(following, logs, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import random
 import shutil
@@ -182,23 +181,6 @@ def test_rotations_while_nobody_followed_are_caught_up_with(following, server, t
     assert following.said == [f"{server.log!s}.1".join("''") + " was rotated away unseen, and is counted too"]
 
 
-def test_a_log_that_was_rotated_and_compressed_while_nobody_followed_is_named(following, server):
-    server.write(20)
-    following(server.log)
-    server.write(5)
-    server.rotate()
-    old = server.log.with_name("access.log.1")
-    server.log.with_name("access.log.1.gz").write_bytes(gzip.compress(old.read_bytes()))
-    server.reopen()
-    server.write(3)
-    old.unlink()
-    found = following(server.log)
-    assert following.requests() == 23
-    assert len(found.uncounted) == len(following.said) == 1
-    assert "was rotated while it was not followed, and the old file is gone" in following.said[0]
-    assert following(server.log).uncounted == [], "it is said once"
-
-
 def test_a_truncated_log_is_counted_from_its_new_beginning(following, server):
     server.write(40)
 
@@ -258,11 +240,6 @@ def test_another_command_that_follows_the_same_file_is_found_out(following, serv
     with pytest.raises(UserError, match="another command counts"):
         following(server.log, other)
     assert following.requests() == 23
-
-
-def test_a_file_is_not_followed_by_spark(following, server):
-    with pytest.raises(UserError, match="leave --engine out"):
-        following(server.log, engine="spark")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -20,7 +20,7 @@ from drainq.metrics.job import _worth_reading, run
 from drainq.metrics.load import rank
 from drainq.metrics.log_files import Digests, digest, find
 from drainq.metrics.metric_types import LinesRead
-from drainq.metrics.outcome import Followed, JobOutcome, LogCounts, accounted
+from drainq.metrics.outcome import Followed, JobOutcome, LogCounts
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from tests.metrics.logs import lines, write
 
@@ -61,19 +61,6 @@ def test_a_log_under_two_names_that_is_loaded_is_not_worth_a_start_of_spark(data
     assert _worth_reading(database, sources, ["one", "one"])
     entered(database, "one", "a", 1, 0)
     assert not _worth_reading(database, sources, ["one", "one"]) and _worth_reading(database, sources, ["one", "two"])
-
-
-@pytest.mark.parametrize(
-    ("more", "whole"),
-    [({}, True), ({"rejected_full": 1, "offered": 4}, False), ({"failed": 1, "accepted": 4, "offered": 4}, False)],
-)
-def test_a_queue_that_refused_or_lost_something_is_not_accounted_for(more, whole):
-    counts = {"offered": 3, "accepted": 3, "handled": 3, **more}
-    assert accounted(counts) is whole
-    for name in ("queue", "l2"):
-        outcome = JobOutcome([], queue={"offered": 0}, l2={"offered": 0})
-        setattr(outcome, name, counts)
-        assert outcome.reconciled is whole
 
 
 def test_digests_are_waited_for_so_long_and_no_more_begin_once_they_are_closed(monkeypatch):

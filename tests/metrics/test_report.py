@@ -17,22 +17,13 @@ pytest.importorskip("pygal")
 
 from drainq.metrics import plots, report
 from drainq.metrics.metric_types import RELATIVE_ERROR
-from drainq.metrics.outcome import JobOutcome, LogCounts, Stage, accounted
+from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import MOST_BINS, bin_width, write_report
 from drainq.metrics.summary import as_json, shortened, summary
-from drainq.metrics.tables import create_tables
 from drainq.sketch import DDSketch
-from drainq.sql import Database
 
 HOSTILE = '/<script>alert(1)</script>$x^2$&"\x07\u202e\U0001f980'
-
-
-@pytest.fixture
-def database(tmp_path):
-    with Database(f"sqlite:///{tmp_path}/metrics.db") as opened:
-        create_tables(opened)
-        yield opened
 
 
 def fill(database):
@@ -84,21 +75,6 @@ def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, t
     assert re.search(r"<b>21(\.\d)? ms</b><span>p50<", text)  # of all minutes together
     assert reader.outside == [] and not {"script", "desc"} & set(reader.tags) and "url(http" not in text
     assert "default-src 'none'" in text
-    for said in (
-        "Requests and errors over time",
-        "Top 2 endpoints",
-        "Status shares",
-        "percentiles",
-        "30</b>",
-        "p50</span>",
-        "10.00%</b>",
-        "<b>3 kB</b><span>sent</span>",
-        "<b>1</b><span>bad lines</span>",
-        '<td class="t">cut off</td><td class="t">/&lt;script&gt;',
-        "2026-01-01 10:00 to 2026-01-01 10:02 UTC, one point for a minute",
-        "10.00%  (3)",
-    ):
-        assert said in text, said
     assert not [str(w.message) for w in recwarn]
 
 
@@ -106,11 +82,6 @@ def test_a_hostile_path_is_text(database, tmp_path):
     text, _ = page_of(database, tmp_path, fill(database))
     assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
     assert "$x^2$" in text and "\x07" not in text and "\u202e" not in text
-
-
-def test_an_empty_database_has_a_page(database, tmp_path):
-    text, reader = page_of(database, tmp_path, JobOutcome([]))
-    assert "No requests were loaded yet" in text and "svg" not in reader.tags
 
 
 @pytest.mark.parametrize("span", [0, 60, 86_400, 30 * 86_400, 20 * 365 * 86_400])
@@ -226,6 +197,8 @@ def test_the_summary_is_this_text_and_this_json():
 
 @pytest.mark.parametrize("change", [
     {"parsed_in_tables": 8},
+    {"queue": {**QUEUE, "offered": 10, "rejected_full": 1}},
+    {"queue": {**QUEUE, "handled": 8, "abandoned": 1}},
     {"sources": [LogCounts("a.log", "x", lines=11, parsed=9, bad=1)]},
     *({"queue": {**QUEUE, counter: QUEUE[counter] + 1}} for counter in QUEUE),
     {"l2": {**QUEUE, "offered": 10, "accepted": 10, "failed": 1}},
@@ -233,11 +206,6 @@ def test_the_summary_is_this_text_and_this_json():
 def test_anything_unaccounted_for_is_said_and_not_reconciled(change):
     wrong = outcome(**change)
     assert not wrong.reconciled and "WRONG" in summary(wrong)
-
-
-def test_a_queue_that_lost_something_is_not_accounted_even_if_it_adds_up():
-    assert accounted(QUEUE)
-    assert not accounted({**QUEUE, "handled": 8, "abandoned": 1}) and not accounted({**QUEUE, "handled": 8})
 
 
 def test_shortened_text_is_printable_and_short():

@@ -12,7 +12,7 @@ pytest.importorskip("pygal")
 
 from drainq.metrics.report import write_report
 
-from .test_report import database, fill  # noqa: F401
+from .test_report import fill
 
 
 class Page(HTMLParser):
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def text(database, tmp_path):  # noqa: F811
+def text(database, tmp_path):
     path = tmp_path / "report.html"
     write_report(database, path, fill(database))
     return path.read_text(encoding="utf-8")

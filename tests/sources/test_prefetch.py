@@ -30,10 +30,8 @@ def test_sizes_that_make_no_sense_are_refused(capacity, threshold, error, says):
         PrefetchSource(lambda n: [], capacity, threshold)
 
 
-def test_a_largest_capacity_may_be_the_capacity_and_not_below():
+def test_a_largest_capacity_may_be_the_capacity():
     assert PrefetchSource(lambda n: [], 4, 1, max_capacity=4).capacity == 4
-    with pytest.raises(ValueError, match=r"max_capacity must be >= capacity \(4\), got 3"):
-        PrefetchSource(lambda n: [], 4, 1, max_capacity=3)
 
 
 # -- pull and refill --------------------------------------------------------------------------

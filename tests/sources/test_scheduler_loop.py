@@ -11,7 +11,6 @@ from drainq.delayed import DelayedQueue
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.sources.loop_thread import FOREVER, Loop
 from drainq.sources.scheduled_source import feed_of
-from drainq.sources.scheduler_delivery import Backlog
 from tests.sources.by_hand import HandExecutor, Raises, Scripted, Stock, endless
 
 # -- waiting for a step -----------------------------------------------------------------------
@@ -237,9 +236,3 @@ def test_a_delayed_queue_that_has_nothing_leaves_no_lease_to_give_back():
     with DelayedQueue.open("memory:", "mail") as queue:
         feed = feed_of(queue)
         assert feed.take(3) == feed._leased == []
-
-
-def test_a_backlog_resumes_below_its_maximum():
-    Backlog(lambda: 0, 5, 4)
-    with pytest.raises(ValueError, match="below max_backlog"):
-        Backlog(lambda: 0, 5, 5)

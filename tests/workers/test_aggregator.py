@@ -90,8 +90,3 @@ def test_two_workers_share_a_queue_by_type():
         assert one.close() and other.close()
         assert queue.running
     assert (pairs, numbers) == ([("a", 3)], [4, 2])
-
-
-def test_a_negative_interval_is_refused():
-    with pytest.raises(ValueError, match="-1"):
-        counting(print, flush_interval=-1)

@@ -80,8 +80,3 @@ def test_a_batch_with_an_item_that_has_no_score_is_not_taken_in_part(sent):
         top([1, "x"])
     top.flush()
     assert sent == []
-
-
-def test_keeping_none_is_refused():
-    with pytest.raises(ValueError, match="got 0"):
-        TopN(0, score=float, sink=print)
