@@ -12,6 +12,7 @@ ROOMS ?= tests/batch tests/multi tests/sources tests/test_reference_counts.py te
 INPUT ?=
 ARGS ?=
 PYTHONS ?= $(PYTHON)
+FREE_THREADED ?=
 SCHEDULES ?= 125
 SECONDS_EACH ?= 20
 SOAK_SECONDS ?= 600
@@ -73,10 +74,23 @@ test-interpreters: $(NATIVE) ## the queues on each CPython that `make interprete
 	  PYTHONPATH=python $$venv/bin/python -m pytest -q -n 2 --dist loadfile -p drainq.pytest_plugin $(ROOMS) $(ARGS) || exit 1; \
 	done
 
+.PHONY: free-threaded
+free-threaded: ## a CPython 3.13 without a GIL, built once from Debian's source into ~/.cache/drainq (400 MB, 5 to 20 minutes), and the module for it
+	@scripts/free_threaded.sh $(FREE_THREADED)
+
+.PHONY: test-free-threaded
+test-free-threaded: ## the queues on it, both tiers; FREE_THREADED=python3.14t for another one, ROOMS=tests/multi for one room
+	@python=$$(scripts/free_threaded.sh $(FREE_THREADED)) && \
+	  venv=target/free-threaded/$$($$python -c 'import sys; print(sys.implementation.cache_tag)') && \
+	  { [ -e $$venv/ready ] || { $$python -m venv $$venv && $$venv/bin/python -m pip install --upgrade 'pip>=25.1' && \
+	    $$venv/bin/python -m pip install --only-binary :all: --group free-threaded && touch $$venv/ready; }; } && \
+	  PYTHONPATH=python $$venv/bin/python -m pytest -q -n 2 --dist loadfile -p drainq.pytest_plugin \
+	    $(ROOMS) $(if $(filter file,$(origin ROOMS)),tests/monitoring tests/columns tests/sketch tests/shape/test_door.py) $(ARGS)
+
 # -- checks -----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy, the stub, the workflows; each warning is an error
+lint: $(READY) $(STAMP)-test $(STAMP)-lint check-free-threaded ## formatting, clippy, ruff, mypy, the stub, the workflows; each warning is an error
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff format --check .
@@ -86,6 +100,14 @@ lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy, th
 	$(BIN)/zizmor --offline --no-progress --min-severity medium .github/workflows
 	@if command -v go >/dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12; \
 	  else echo 'no Go here: the workflows were not read by actionlint'; fi
+
+.PHONY: check-free-threaded
+check-free-threaded: ## clippy over the binding as it is compiled for CPython 3.14 without a GIL, which need not be here
+	@mkdir -p target/free-threaded
+	@printf '%s\n' implementation=CPython version=3.14 shared=true target_abi=CPython-free_threaded-3.14 \
+	  build_flags=Py_GIL_DISABLED > target/free-threaded/cp314t
+	PYO3_CONFIG_FILE=$(abspath target/free-threaded/cp314t) cargo clippy --package drainq-py --no-default-features \
+	  --target-dir target/free-threaded --quiet -- -D warnings
 
 .PHONY: format
 format: $(STAMP)-lint ## rewrite the sources in the one format

@@ -11,7 +11,8 @@ set -eu
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/drainq/interpreters"
 suite=sid
 
-say() { echo "$*" >&2; }
+# shellcheck source=scripts/debian_apt.sh
+. "$(dirname "$0")/debian_apt.sh"
 
 runs() { "$1" -c 'import sys, ssl, sqlite3; sys.exit("%d.%d" % sys.version_info[:2] != sys.argv[1])' "$2" 2>/dev/null; }
 
@@ -24,32 +25,6 @@ present() {
         fi
     done
     return 1
-}
-
-# Has apt use its own lists, state and cache, with the mirror that this machine uses.
-prepare_apt() {
-    [ -z "${APT_CONFIG:-}" ] || return 0
-    apt="$cache/apt"
-    mkdir -p "$apt/sources" "$apt/lists/partial" "$apt/cache/archives/partial"
-    # shellcheck disable=SC2016  # apt fills this in
-    mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -1)"
-    [ -n "$mirror" ] || { say "the apt of this machine knows no mirror of Debian"; exit 1; }
-    keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    if [ -e "$keys" ]; then signed="[signed-by=$keys] "; else signed=; fi
-    echo "deb $signed$mirror $suite main" > "$apt/sources/$suite.list"
-    cat > "$apt/apt.conf" <<END
-Dir::Etc::SourceList "/dev/null";
-Dir::Etc::SourceParts "$apt/sources";
-Dir::State::Lists "$apt/lists";
-Dir::State::Status "/dev/null";
-Dir::Cache "$apt/cache";
-Dir::Cache::Archives "$apt/cache/archives";
-Acquire::Languages "none";
-Debug::NoLocking "true";
-APT::Sandbox::User "$(id --user --name)";
-END
-    export APT_CONFIG="$apt/apt.conf"
-    apt-get --quiet=2 update >&2
 }
 
 # Unpacks one from Debian and has it load the libraries that came with it.
@@ -77,7 +52,7 @@ missing=
 [ $# -gt 0 ] || set -- 3.10 3.12 3.13 3.14 3.15
 for version in "$@"; do
     present "$version" && continue
-    prepare_apt
+    [ -n "${APT_CONFIG:-}" ] || prepare_apt "$cache" "$suite" deb
     if apt-cache show "python$version-venv" >/dev/null 2>&1; then
         unpack "$version"
         present "$version" && continue

@@ -19,7 +19,7 @@ LARGEST = 2_000_000
 """Bytes of a wheel, at most."""
 
 PROGRAM = """
-import asyncio, os, sys, threading
+import asyncio, os, sys, sysconfig, threading
 import drainq
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue
 from drainq.delayed import DelayedQueue
@@ -27,6 +27,8 @@ from drainq.monitoring import MetricsServer
 from urllib.request import urlopen
 
 assert "site-packages" in drainq.__file__, drainq.__file__
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    assert not sys._is_gil_enabled(), "drainq turned the GIL on"
 handled = []
 with BatchQueue("smoke", BatchQueueConfig(threads=2, partitions=4)) as queue:
     queue.add_handler(int, handled.extend)

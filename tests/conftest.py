@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -42,6 +43,13 @@ def pytest_collection_finish() -> None:
     """Have collections of the tests pass over what is there before them: each then takes a hundredth of the time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is said to need a GIL where there is none."""
+    marker = item.get_closest_marker("needs_gil")
+    if marker and not getattr(sys, "_is_gil_enabled", lambda: True)():
+        pytest.skip(f"needs a GIL: {marker.args[0]}")
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""No call of the native module changes the reference count of an object that is no longer in a queue.
+"""No call of the native module changes the reference count of an object that is no longer in a queue; its end is the
+drain thread's.
 
 CPython does not count immortal objects. A count that the module raised for one would never come down, and after 2^30
 calls the object would be mortal, and then freed.
@@ -6,6 +7,8 @@ calls the object would be mortal, and then freed.
 
 import ctypes
 import sys
+import sysconfig
+import threading
 
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PartitionSelector, SetQueue, ThreadPolicy
 
@@ -18,12 +21,15 @@ ITEMS = (True, None, b"a", 7, sys.intern("interned"))
 
 
 def count(thing):
-    """Read the lower half of the first word, where every CPython with a GIL counts."""
-    return ctypes.c_uint32.from_address(id(thing)).value
+    """Read the lower half of the first word, where every CPython with a GIL counts; one without has two counts."""
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return ctypes.c_uint32.from_address(id(thing)).value
+    own, shared = ctypes.c_uint32.from_address(id(thing) + 12), ctypes.c_ssize_t.from_address(id(thing) + 16)
+    return own.value + (shared.value >> 2)
 
 
-def batch_queue(**settings):
-    return BatchQueue("counts", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len, **settings))
+def batch_queue(consumer=len, **settings):
+    return BatchQueue("counts", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=consumer, **settings))
 
 
 def produce(queue, item):
@@ -107,3 +113,21 @@ def test_no_call_leaves_a_reference_behind():
         (name, repr(item)): found for name, case in CASES.items() for item in ITEMS if (found := drift(*case, item))
     }
     assert wrong == {}
+
+
+def test_an_item_that_only_the_queue_has_ends_on_the_drain_thread_with_its_batch():
+    """The producer does nothing meanwhile: without a GIL, an item of its own count would wait until it runs again."""
+    ended, handled = [], threading.Event()  # the handler is called when the producer has nothing left
+
+    class Item:
+        def __del__(self):
+            ended.append(threading.current_thread().name)
+
+    kept = {"by key": {"dispatch_key": str}, "by length": {"len_of": lambda item: 2}, "by class": {}}
+    for settings in kept.values():
+        with batch_queue(lambda batch: handled.wait(60), **settings) as queue:
+            for _ in range(100):
+                assert queue.produce(Item()) and queue.offer(Item()) and queue.produce_many([Item(), Item()]) == 2
+            handled.set()
+        handled.clear()
+    assert set(ended) == {"drainq-counts-0"} and len(ended) == 1200

@@ -116,6 +116,7 @@ def test_a_flush_and_a_shutdown_end_the_lingering(make_queue):
         assert gate.items == [1]
 
 
+@pytest.mark.needs_gil("it counts GIL yields")
 def test_a_busy_producer_hands_the_gil_over_before_items_are_dropped(make_queue):
     queue = make_queue(strategy=BufferStrategy.IF_POSSIBLE, buffer_size=4_096)
     queue.add_handler(int, sum)

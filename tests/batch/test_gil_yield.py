@@ -19,6 +19,8 @@ import pytest
 from drainq import BatchQueue, BufferStrategy
 from tests.batch.conftest import PATIENCE
 
+pytestmark = pytest.mark.needs_gil("there is a GIL to yield")
+
 TRIES = 40
 """On one busy core up to 4 are needed."""
 

@@ -28,10 +28,11 @@ from drainq import (
     SetQueue,
     ThreadPolicy,
 )
-from drainq.delayed import DelayedQueue
 from drainq.sketch import DDSketch
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.workers import BatchWriter, TopN
+
+DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14").DelayedQueue
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
 

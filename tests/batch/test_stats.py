@@ -111,6 +111,7 @@ def test_the_counters_as_a_dictionary_are_the_counters(make_queue):
     gate.open()
 
 
+@pytest.mark.needs_gil("it counts waits for the GIL")
 def test_the_waits_for_the_gil_are_those_of_the_passes(make_queue):
     queue = make_queue(consumer=lambda batch: None)
     assert [count for _, count in queue.stats().gil_waits].count(0) == len(queue.stats().gil_waits)

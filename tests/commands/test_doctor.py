@@ -61,7 +61,7 @@ def not_installed(_):
 
 HERE = os.path.dirname(str(_native.__file__))
 MORE_FILES = "a pool or a server may need more: ulimit -n 4096"
-NO_GIL = "drainq has not been tested without it, and turns it on when it is imported"
+GIL_ON = "PYTHON_GIL=1, or an extension that was imported, turns it on: python -X gil=0 keeps it off"
 MACHINES = [  # what is replaced, by what, the look, and what it says
     ("resource.getrlimit", lambda _: (1023, -1), doctor._files, "warning", "1,023 at once, at most unlimited", MORE_FILES),
     ("resource.getrlimit", lambda _: (1024, 4096), doctor._files, "ok", "1,024 at once, at most 4,096"),
@@ -69,7 +69,10 @@ MACHINES = [  # what is replaced, by what, the look, and what it says
     ("sqlite3.sqlite_version_info", (3, 34, 1), doctor._sqlite, "broken", sqlite3.sqlite_version,
      "delayed queues in files need SQLite 3.35 or newer"),
     ("sqlite3.sqlite_version_info", (3, 35, 0), doctor._sqlite, "ok", sqlite3.sqlite_version),
-    ("sys._is_gil_enabled", lambda: False, doctor._gil, "warning", "off", NO_GIL),
+    ("sys._is_gil_enabled", lambda: False, doctor._gil, "ok",
+     "off: handlers in several drain threads compute at the same time"),
+    ("sysconfig.get_config_var", lambda _: 1, doctor._gil, "warning",
+     "on, in a CPython that is built to do without, threads switch every 5 ms", GIL_ON),
     ("os.sched_getaffinity", lambda _: range(999), doctor._cores, "ok", f"999 usable of {os.cpu_count()}"),
     ("sys.getswitchinterval", lambda: 0.0025, doctor._gil, "ok", "on, threads switch every 2.5 ms"),
     ("importlib.metadata.version", not_installed, doctor._drainq, "ok", f"{__version__} in {HERE}"),

@@ -186,6 +186,7 @@ def test_a_sample_without_a_family_is_refused_and_nothing_is_published(family, l
     assert not [labels for _, labels, _ in read_samples() if "wrong" in labels]
 
 
+@pytest.mark.needs_gil("it counts waits for the GIL")
 def test_the_histograms_count_each_handler_call_by_its_items_and_its_time(server):
     entered, leave, spent = threading.Event(), threading.Event(), []
 

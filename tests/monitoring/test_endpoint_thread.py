@@ -157,6 +157,7 @@ class Consumer:
 
 
 @needs_proc
+@pytest.mark.needs_gil("without one the finaliser of an object runs on the thread that made it")
 def test_a_queue_whose_last_reference_is_the_endpoint_s_ends_all_the_same(server: MetricsServer) -> None:
     """A queue is dropped between scrapes that follow each other, until one ends elsewhere: on a thread that has the GIL.
 

@@ -9,13 +9,14 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
 from drainq._native import read_samples
-from drainq.delayed import DelayedQueue
 from drainq.monitoring import watch
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.timer import Repeat
 from drainq.workers import TopN
 
 from ..sources.by_hand import HandExecutor, Scripted
+
+DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14").DelayedQueue
 
 
 def values(family: str) -> dict[tuple[str, ...], float]:

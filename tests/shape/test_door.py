@@ -28,6 +28,8 @@ WHILE_LOADING = {
     "PyModuleDef_Init",
     "PyType_FromSpec",
     "PyType_Modified",
+    "PyCapsule_Import",
+    "PyUnstable_Module_SetGIL",
 }
 # PyO3's calls of methods with arguments; the text of the binding is searched for them below.
 METHODS = {"PyObject_CallMethodObjArgs"}
@@ -43,6 +45,8 @@ NO_PYTHON_CODE = set(
     PyType_GetFlags PyType_GetName PyType_GetQualName PyType_GetSlot PyType_IsSubtype PyUnicode_AsEncodedString PyUnicode_AsUTF8AndSize
     PyUnicode_FromStringAndSize PyUnicode_InternInPlace PyWeakref_GetObject Py_GetVersion Py_IsInitialized
     Py_NewRef _Py_IncRef
+    PyCapsule_GetContext PyCriticalSection_End PyErr_GetRaisedException PyException_GetCause PyList_GetItemRef PyType_GetModuleName
+    PyUnicode_EqualToUTF8AndSize PyWeakref_GetRef Py_IsFinalizing
     """.split()
 )
 CALL = re.compile(r"\.call(0|1|_method|_method0|_method1)\(")

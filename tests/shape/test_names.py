@@ -19,8 +19,8 @@ CLASS_OF_THE_CORES_TYPE = {
 }  # fmt: skip
 """The types of the binding that are the Python class of the core's type of the same name."""
 
-ONE_OF_THREE_BUILDS = {"sync/real.rs", "sync/loom.rs", "sync/shuttle.rs"}
-"""Files of the core of which a build has one: their names are the same on purpose."""
+ONE_OF_SEVERAL_BUILDS = {"sync/real.rs", "sync/loom.rs", "sync/shuttle.rs", "batch/no_gil_yield.rs"}
+"""Files of which a build has one: their names are the same on purpose."""
 
 TYPE = re.compile(r"^(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|union) (\w+)", re.MULTILINE)
 TEST_MODULE = re.compile(
@@ -49,7 +49,7 @@ def types(files: Mapping[str, str]) -> dict[str, list[str]]:
 
 def twice(declared: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """Return the types that are declared in more than one file."""
-    return {name: files for name, files in declared.items() if len(set(files) - ONE_OF_THREE_BUILDS) > 1}
+    return {name: files for name, files in declared.items() if len(set(files) - ONE_OF_SEVERAL_BUILDS) > 1}
 
 
 def classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:

@@ -24,15 +24,15 @@ MOST_LINES = 420
 CORE, BINDING, PACKAGE = "crates/drainq-core/src", "crates/drainq-py/src", "python/drainq"
 
 CEILINGS = {
-    "core: batch queue": (3_990, [CORE]),
+    "core: batch queue": (3_998, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
     "set queue": (1_155, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_336, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
-    "binding: base": (888, [BINDING]),
-    "binding: batch queue": (3_303, [f"{BINDING}/batch"]),
+    "binding: base": (990, [BINDING]),
+    "binding: batch queue": (3_442, [f"{BINDING}/batch"]),
     "batch queue's settings": (320, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
-    "binding: multi-queue": (1_152, [f"{BINDING}/multi"]),
+    "binding: multi-queue": (1_155, [f"{BINDING}/multi"]),
     "binding: waiting": (696, [f"{BINDING}/waiting"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_810, [f"{PACKAGE}/sources"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_140, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_123, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_129, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -7,11 +7,12 @@ import threading
 import pytest
 
 from drainq import Backoff
-from drainq.delayed import DelayedQueue
 from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.sources.loop_thread import FOREVER, Loop
 from drainq.sources.scheduled_source import feed_of
 from tests.sources.by_hand import HandExecutor, Raises, Scripted, Stock, endless
+
+DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14").DelayedQueue
 
 # -- waiting for a step -----------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 
+import pytest
+
 from drainq import SetQueue, ShutDown
 from tests.sources.threads import Call, blocked, eventually, waits
 
@@ -28,6 +30,7 @@ def test_a_clear_wakes_as_many_puts_as_it_makes_room_for():
     assert sorted(waiting) == ["a", "b"]
 
 
+@pytest.mark.needs_gil("one thread runs at a time, by a long switch interval")
 def test_a_get_that_was_woken_in_vain_keeps_its_place():
     class Clock:
         reads = 0

@@ -4,7 +4,7 @@
 //! empty and works, the parent keeps its items, nothing is delivered twice, and no lock is left taken.
 //!
 //! # Invariants
-//! 1. Python code forks with the GIL held. So a lock that a thread takes and releases without releasing the GIL in
+//! 1. Python code forks with the GIL held, or with all other attached threads stopped. So a lock that a thread takes and releases without releasing the GIL in
 //!    between is free in the child, and the data that it protects is consistent. Such locks need no treatment: those of
 //!    the registries of queues, pools and forkable objects, of the handlers, and of the drops.
 //! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered ([`register`]) and

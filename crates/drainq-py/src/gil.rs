@@ -14,14 +14,8 @@ use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-#[cfg(Py_GIL_DISABLED)]
-compile_error!(
-    "drainq needs a CPython with a GIL, and this one is built without: install drainq for an ordinary CPython."
-);
 
 /// Runs `work` with the GIL released, so that other Python threads run meanwhile.
 pub fn released<R: Ungil>(py: Python<'_>, work: impl Ungil + FnOnce() -> R) -> R {
@@ -44,35 +38,6 @@ pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     let mut run = || work.take().map(|work| work());
     let done = Python::try_attach(|_| run()).flatten().or_else(run);
     done.expect("the work runs once: attached, or not")
-}
-
-/// Counts one more reference to `object`, inline, because a call would cost as much as the rest of a produce call.
-///
-/// The stable ABI of 3.10 allows it: its headers do the same. An immortal object is not counted, because the
-/// interpreter would never count it down again. In CPython since 3.12 an object is immortal if the lower half of its
-/// first word is negative. In older versions that half is negative if there are 2^31 references, which all count.
-#[inline(always)]
-pub fn count_reference(object: &Bound<'_, PyAny>) {
-    if cfg!(not(target_pointer_width = "64")) {
-        // SAFETY: the object is alive, and the GIL is held.
-        return unsafe { ffi::Py_IncRef(object.as_ptr()) };
-    }
-    let count = object.as_ptr().cast::<i64>();
-    // SAFETY: the object is alive, the GIL is held, and the count is the object's first word in
-    // every 64-bit CPython with a GIL.
-    unsafe {
-        if (*count as i32) >= 0 || !HAS_IMMORTAL_OBJECTS.load(Ordering::Relaxed) {
-            *count += 1;
-        }
-    }
-}
-
-/// Whether the interpreter has objects that it does not count (PEP 683).
-static HAS_IMMORTAL_OBJECTS: AtomicBool = AtomicBool::new(true);
-
-/// Sets [`HAS_IMMORTAL_OBJECTS`], when the module is loaded.
-pub fn learn_how_to_count(py: Python<'_>) {
-    HAS_IMMORTAL_OBJECTS.store(py.version_info() >= (3, 12), Ordering::Relaxed);
 }
 
 unsafe extern "C-unwind" {
@@ -192,25 +157,6 @@ pub fn attribute_or_set<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyAny
 /// Whether two objects are the same or equal.
 pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(left.is(right) || left.eq(right)?)
-}
-
-/// Returns the value of a key in a dict as a borrowed reference; `None` if there was an exception, which is left set.
-///
-/// # Safety
-///
-/// The answer is used before Python code runs and before the GIL is released, because both may change the dict.
-#[inline]
-pub unsafe fn peek_or_set<'a, 'py>(
-    dict: &'a Bound<'py, PyDict>,
-    key: &Bound<'py, PyAny>,
-) -> Option<Option<Borrowed<'a, 'py, PyAny>>> {
-    // SAFETY: the GIL is held and the objects are alive; the answer is borrowed from the dict, or null, with an
-    // exception set if there was one.
-    let found = unsafe {
-        let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
-        Borrowed::from_ptr_or_opt(key.py(), found)
-    };
-    (found.is_some() || !PyErr::occurred(key.py())).then_some(found)
 }
 
 /// Makes a list with `length` empty slots. Before Python 3.12 this may run the garbage collector, and thus the

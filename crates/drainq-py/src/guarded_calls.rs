@@ -48,6 +48,8 @@ macro_rules! through_the_door {
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         #[allow(unused_imports, reason = "the second list needs few of these types")]
         const _: () = {
+            #[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
+            use pyo3::ffi::{PyCriticalSection, PyThreadState};
             use pyo3::ffi::{PyObject, Py_hash_t, Py_ssize_t};
             use std::ffi::{c_char, c_double, c_int, c_long, c_ulonglong};
             $(
@@ -131,7 +133,19 @@ through_the_door! {
 }
 
 // PyO3 calls these only in a module that is built for a single version of CPython.
-#[cfg(not(feature = "abi3"))]
+#[cfg(not(Py_LIMITED_API))]
 through_the_door! {
     fn PyObject_VectorcallMethod(a: *mut PyObject, b: *const *mut PyObject, c: usize, d: *mut PyObject) -> *mut PyObject;
+}
+
+// And these in one for a CPython without a GIL, where a thread that waits for an object's lock is not attached. The PyO3
+// that serves 3.13 does not halt a thread by itself.
+#[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
+through_the_door! {
+    fn PyCriticalSection_Begin(a: *mut PyCriticalSection, b: *mut PyObject);
+    fn PyDict_GetItemRef(a: *mut PyObject, b: *mut PyObject, c: *mut *mut PyObject) -> c_int;
+    fn PyErr_SetRaisedException(a: *mut PyObject);
+    fn PyEval_RestoreThread(a: *mut PyThreadState);
+    fn PyGILState_Ensure() -> c_int;
+    fn PyObject_GetOptionalAttr(a: *mut PyObject, b: *mut PyObject, c: *mut *mut PyObject) -> c_int;
 }

@@ -12,7 +12,12 @@
 //! - *the end of an object*: any dropped `Py` may be its last reference.
 //!
 //! So call Python first; then lock, copy or move values out, and unlock; then call and drop. A lock is taken with the
-//! GIL held, and released before the GIL is. Hence no thread holds a lock of this crate when a process forks.
+//! GIL held, and released before the GIL is. Hence no thread holds a lock of this crate when a process forks. Without a
+//! GIL read "attached to the interpreter" for "with the GIL held", here and in all files: a fork and a collection stop
+//! the threads that are attached, and none can be stopped under a lock, because there it neither runs Python code nor
+//! waits for an object's lock. What else the GIL does is in two pairs of files, and the table in `docs/explain/gil.md`
+//! says for each thing that was safe by the GIL what makes it safe without: `with_gil.rs` and `without_gil.rs`, and in
+//! `batch/shared_queue` the same names after `push_`.
 //! (The core's locks are also taken without the GIL, but nothing in the core waits for the GIL under them. The thread
 //! of the metrics endpoint takes locks without the GIL too, between forks: `fork.rs`.)
 //!
@@ -45,6 +50,9 @@ mod guarded_calls;
 mod interpreter;
 mod monitoring;
 mod multi;
+#[cfg_attr(not(Py_GIL_DISABLED), path = "with_gil.rs")]
+#[cfg_attr(Py_GIL_DISABLED, path = "without_gil.rs")]
+mod objects;
 mod pickling;
 mod python_calls;
 mod sketch;
@@ -55,7 +63,7 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-#[pymodule(gil_used = true)]
+#[pymodule(gil_used = false)]
 mod _native {
     use super::*;
 
@@ -91,7 +99,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::interpreter::check_is_first(module.py())?;
-        crate::gil::learn_how_to_count(module.py());
+        crate::objects::learn_how_to_count(module.py());
         crate::fork::install_hook(module.py())?;
         crate::batch::queue::raw_method::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)

@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -130,9 +131,12 @@ def _python() -> Check:
 def _gil() -> Check:
     enabled = getattr(sys, "_is_gil_enabled", lambda: True)()
     interval = f"threads switch every {sys.getswitchinterval() * 1000:g} ms"
-    if enabled:
+    if not enabled:
+        return Check("gil", "ok", "off: handlers in several drain threads compute at the same time")
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return Check("gil", "ok", f"on, {interval}")
-    return Check("gil", "warning", "off", "drainq has not been tested without it, and turns it on when it is imported")
+    remedy = "PYTHON_GIL=1, or an extension that was imported, turns it on: python -X gil=0 keeps it off"
+    return Check("gil", "warning", f"on, in a CPython that is built to do without, {interval}", remedy)
 
 
 def _cores() -> Check:

@@ -53,7 +53,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     #[inline]
     fn push(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        match self.push_once(at, item) {
+        match self.try_produce_once(at, item) {
             Err((item, Refusal::Full)) => self.push_once_more(at, item),
             done => done,
         }
@@ -67,11 +67,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         for _ in 0..YIELDS_BEFORE_REFUSAL {
             thread::yield_now();
         }
-        self.push_once(at, item)
+        self.try_produce_once(at, item)
     }
 
+    /// Queues an item as [`Self::try_produce_to`] does, into a partition that was looked up before, and tries once.
     #[inline]
-    fn push_once(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+    pub fn try_produce_once(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         if self.settings.weighed {
             return self.push_weighed(at, item, |item| at.ring.push(item));
         }
@@ -116,7 +117,19 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         partition: PartitionId,
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
-        let at = self.partition(partition);
+        self.try_produce_many_at(self.partition(partition), items)
+    }
+
+    /// Queues items as [`Self::try_produce_many`] does, into a partition that was looked up before.
+    ///
+    /// # Panics
+    ///
+    /// That of [`Self::try_produce_many`].
+    pub fn try_produce_many_at(
+        &self,
+        at: &Partition<T>,
+        items: &mut std::vec::IntoIter<T>,
+    ) -> (usize, Option<Refusal>) {
         assert!(!self.settings.weighed, "items that are weighed go one by one");
         let push = |items: &mut _, most| at.ring.push_many(items, most);
         let (pushed, refusal) = match &self.capacity {

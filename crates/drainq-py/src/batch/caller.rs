@@ -30,10 +30,12 @@ impl Caller {
     }
 
     fn end(&mut self, py: Python<'_>) {
-        if self.role == Role::Drain && self.callers.one_drains() {
+        if self.role == Role::Balance {
+            self.callers.remove(self.role);
+        } else if !self.callers.leave_unless_last() {
             self.shared.call_on_close(py);
+            self.callers.remove(self.role);
         }
-        self.callers.remove(self.role);
         self.shared.process().waiting_tasks.wake();
     }
 }

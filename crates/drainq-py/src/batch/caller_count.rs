@@ -12,6 +12,7 @@
 //!    collection finds callables that are never called again.
 //! 3. What the collector is shown changes with the GIL held only, except at the end of the last caller. A
 //!    collection that overlaps this end may take garbage for held, never the reverse.
+//!    Without a GIL the collector stops the attached threads meanwhile.
 //! 4. `on_close` is called once for a queue that had threads, after every handler call, on one thread:
 //!    the last that drains, or the one that shuts down a queue of a shared scheduler.
 
@@ -72,9 +73,15 @@ impl CallerCount {
         self.all.load(Ordering::Acquire) > 0
     }
 
-    /// Whether one caller is left that drains.
-    pub fn one_drains(&self) -> bool {
-        self.draining.load(Ordering::Relaxed) == 1
+    /// Counts one caller less that drains, unless it is the last: that one calls `on_close` first. True if it was
+    /// counted.
+    pub fn leave_unless_last(&self) -> bool {
+        let fewer = |draining: usize| (draining > 1).then(|| draining - 1);
+        let left = self.draining.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).is_ok();
+        if left {
+            self.all.fetch_sub(1, Ordering::Release);
+        }
+        left
     }
 
     /// Gives the right to call `on_close`: true once (invariant 4).

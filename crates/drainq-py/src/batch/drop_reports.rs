@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! 1. Each count that the core's `DropCounts` returns is reported once.
-//! 2. `reports` is locked with the GIL held, and no Python code runs meanwhile.
-//! 3. While counts wait there is an alarm, unless the process ends or no alarm could be set: then they were reported at
+//! 2. No Python code runs while `reports` is locked.
+//! 3. While counts wait there is one alarm, unless the process ends or no alarm could be set: then they were reported at
 //!    once.
 //! 4. A report is made by the timer, or on a thread that called the queue: never by a finaliser.
 
@@ -85,9 +85,13 @@ impl DropReports {
     fn set_alarm(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let drops = self.clone();
         let ring = PyCFunction::new_closure(py, None, None, move |arguments, _| drops.flush(arguments.py()))?;
-        let alarm = python_calls::LATER.call(py, (INTERVAL.as_secs_f64(), ring))?;
-        let _former = self.reports.lock().alarm.replace(alarm.unbind());
-        Ok(())
+        let alarm = python_calls::LATER.call(py, (INTERVAL.as_secs_f64(), ring))?.unbind();
+        // Another thread may have set one meanwhile: one is enough.
+        let surplus = {
+            let reports = &mut *self.reports.lock();
+            if reports.alarm.is_some() { Some(alarm) } else { reports.alarm.replace(alarm) }
+        };
+        surplus.map_or(Ok(()), |alarm| gil::call_method(alarm.bind(py), "cancel", []).map(drop))
     }
 
     fn report(&self, py: Python<'_>, reason: DropReason, count: u64) {

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. No Python code runs while `by_key` is locked; so a handler that was replaced ends after the lock.
-//! 2. `wanting_idle` counts the handlers in `by_key` that have `on_idle`, and the core's queue counts them by key.
+//! 2. `wanting_idle` counts the handlers in `by_key` that have `on_idle`, and the core's queue counts them by key and has
+//!    their weights. All of it changes in one hold of `by_key`.
 
 use super::handler::Handler;
 use super::types::item::Item;
@@ -34,37 +35,40 @@ impl Handlers {
     pub fn set(&self, queue: &BatchQueue<Item>, key: Key, handler: Handler, weight: f64) {
         let wants_idle = handler.wants_idle();
         let registered = Registered { handler, weight };
-        let old = {
+        let _old = {
             let mut handlers = self.by_key.lock();
             if handlers.len() <= key as usize {
                 handlers.resize_with(key as usize + 1, || None);
             }
-            handlers[key as usize].replace(registered)
+            let old = handlers[key as usize].replace(registered);
+            queue.set_weight(key, weight);
+            self.count_wanting_idle(queue, key, wants_idle, old.as_ref());
+            old
         };
-        queue.set_weight(key, weight);
-        self.count_wanting_idle(queue, key, wants_idle, old);
     }
 
     /// Removes a handler; false if there was none.
     pub fn remove(&self, queue: &BatchQueue<Item>, key: Key) -> bool {
-        let old = self.by_key.lock().get_mut(key as usize).and_then(Option::take);
-        let removed = old.is_some();
-        if removed {
-            queue.set_weight(key, 0.0);
-            self.unrouted_logged.lock().iter_mut().skip(key as usize).take(1).for_each(|logged| *logged = false);
-        }
-        self.count_wanting_idle(queue, key, false, old);
-        removed
+        let old = {
+            let mut handlers = self.by_key.lock();
+            let old = handlers.get_mut(key as usize).and_then(Option::take);
+            if old.is_some() {
+                queue.set_weight(key, 0.0);
+                self.unrouted_logged.lock().iter_mut().skip(key as usize).take(1).for_each(|logged| *logged = false);
+            }
+            self.count_wanting_idle(queue, key, false, old.as_ref());
+            old
+        };
+        old.is_some()
     }
 
-    /// Counts the idle calls that a handler, and its predecessor, request. Drops the predecessor last, because that may
-    /// run Python code.
-    fn count_wanting_idle(&self, queue: &BatchQueue<Item>, key: Key, more: bool, less: Option<Registered>) {
+    /// Counts the idle calls that a handler, and its predecessor, request.
+    fn count_wanting_idle(&self, queue: &BatchQueue<Item>, key: Key, more: bool, less: Option<&Registered>) {
         if more {
             self.wanting_idle.fetch_add(1, Ordering::Relaxed);
             queue.report_idle_passes_of(key, true);
         }
-        if less.as_ref().is_some_and(|old| old.handler.wants_idle()) {
+        if less.is_some_and(|old| old.handler.wants_idle()) {
             self.wanting_idle.fetch_sub(1, Ordering::Relaxed);
             queue.report_idle_passes_of(key, false);
         }

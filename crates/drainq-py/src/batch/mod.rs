@@ -8,7 +8,7 @@
 //! | `queue/` | `BatchQueue`, the class, with its methods |
 //! | `shared_queue/` | the state that a queue's object and its drain threads share: produce, deliver, rebalance, shut down |
 //! | `routing.rs`, `batch_callables.rs`, `per_process.rs`, `drop_reports.rs` | its parts |
-//! | `gil_yield.rs` | the GIL, between producers and drain threads |
+//! | `gil_yield.rs` | the GIL, between producers and drain threads; `no_gil_yield.rs` where there is none |
 //! | `waiting_tasks.rs` | the asyncio tasks that wait for room, a flush or the end |
 //! | `types/` | objects as ring items; types as numbers |
 //! | `shared_scheduler.rs` | drain threads that several queues share |
@@ -26,6 +26,7 @@ pub mod config;
 pub mod coroutines;
 pub mod drain_balancer;
 pub mod drop_reports;
+#[cfg_attr(Py_GIL_DISABLED, path = "no_gil_yield.rs")]
 pub mod gil_yield;
 pub mod handler;
 pub mod handler_registry;

@@ -4,7 +4,8 @@
 //! 1. A task enters with the GIL held, and is notified of the room or the end that there is then. A drain thread takes
 //!    items without the GIL, and notifies the tasks as soon as it holds the GIL. It ends its pass with the GIL held, and
 //!    then notifies them again, as does each thread that closes or cuts the queue, or ends calling its handlers. So
-//!    either the task sees what it waits for, or that thread finds the task.
+//!    either the task sees what it waits for, or that thread finds the task. Without a GIL a fence on both sides has
+//!    this effect: the task is counted before it looks, and the room is there before the thread looks at the count.
 //! 2. A notification is a token (`drainq_core::wait::tickets`). For one place there is one unused token; a task that
 //!    ends without having used its token passes it on.
 //! 3. In a queue with a capacity, or with weights, each pass notifies all tasks that wait for room, because the first
@@ -12,6 +13,7 @@
 //! 4. Each task that waits for an end has a line of its own, and an end that has come stays.
 
 use crate::batch::types::item::Item;
+use crate::objects;
 use crate::waiting::WaitingPlace;
 use crate::waiting::event_loops::EventLoops;
 use drainq_core::batch::{BatchQueue, PartitionId};
@@ -69,6 +71,7 @@ impl WaitingTasks {
     /// Wakes the tasks for which there is room, all of them once the queue is closed, and those whose end has come.
     #[inline]
     pub fn wake(&self) {
+        objects::fence();
         if self.count.load(Ordering::Relaxed) > 0 {
             self.change(|_| ());
         }
@@ -79,6 +82,8 @@ impl WaitingTasks {
         let (answer, mut wakes) = {
             let mut lines = self.lines.lock();
             let answer = change(&mut lines);
+            self.count.store(lines.blocked(), Ordering::Relaxed);
+            objects::fence();
             let wakes = lines.notify(&self.queue);
             self.count.store(lines.blocked(), Ordering::Relaxed);
             (answer, wakes)

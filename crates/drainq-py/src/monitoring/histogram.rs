@@ -1,6 +1,7 @@
-//! Counts of values by upper bound: threads that hold the GIL add, the endpoint reads, without a lock.
+//! Counts of values by upper bound: handlers' threads add, the endpoint reads, without a lock.
 
 use super::sample::SampleValue;
+use crate::objects::add;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,12 +24,11 @@ impl Histogram {
         Self { bounds, unit, counts: Default::default(), sum: AtomicU64::new(0) }
     }
 
-    /// Counts a value. One thread at a time adds, since the caller holds the GIL.
-    pub fn add(&self, _held: Python<'_>, value: u64) {
-        let add = |to: &AtomicU64, more| to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    /// Counts a value.
+    pub fn add(&self, py: Python<'_>, value: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        add(&self.counts[bucket], 1);
-        add(&self.sum, value);
+        add(py, &self.counts[bucket], 1);
+        add(py, &self.sum, value);
     }
 
     /// Returns the counts of now.

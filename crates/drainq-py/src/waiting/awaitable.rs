@@ -276,6 +276,7 @@ impl QueueAwaitable {
     }
 
     fn __clear__(&mut self) {
+        self.warn_if_never_awaited();
         self.give_up();
     }
 }

@@ -220,7 +220,7 @@ where
     }
 
     fn method(&self) -> Option<String> {
-        self.method.map(|method| format!("{}.{method}", Q::NAME))
+        self.method.map(|method| format!("{}.{method}", <Q as PyClass>::NAME))
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -5,7 +5,6 @@
 //!
 //! # Invariants
 //! 1. Every attempt ends once: accepted, rejected because the queue is closed, or given up, which counts as rejected.
-//! 2. Every push of a queue happens with the GIL held (`shared_queue/produce.rs`, invariant 1).
 
 use super::BatchQueue;
 use crate::arguments;
@@ -35,7 +34,7 @@ pub struct ProduceAttempt {
     partition: PartitionId,
     /// The item's weight, if it does not count as one item.
     weight: Option<u64>,
-    /// The item's object until the end of the attempt. Locked with the GIL held; no object is dropped under the lock.
+    /// The item's object until the end of the attempt. Locked by attached threads; no object is dropped under the lock.
     object: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -60,8 +59,7 @@ impl ProduceAttempt {
         let object = self.object.lock().take();
         let Some(object) = object else { return Err(errors::bad_state("this attempt has ended")) };
         let item = Item::of(object.bind(py), self.key, self.weight)?;
-        // SAFETY: the GIL is held (invariant 2).
-        match unsafe { shared.queue().try_produce_serialised(self.partition, item) } {
+        match shared.push(py, self.partition, item) {
             Ok(()) => Ok(Some(true)),
             Err((_, Refusal::Full)) => {
                 *self.object.lock() = Some(object);

@@ -10,7 +10,7 @@
 //! 2. The method definitions live as long as the process: they are leaked.
 
 use super::BatchQueue;
-use crate::{errors, gil};
+use crate::{errors, gil, objects};
 use pyo3::BoundObject;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -56,7 +56,7 @@ unsafe fn arguments<'a>(
         assert_unchecked(!queue.is_null() && !argument.is_null());
         let py = Python::assume_attached();
         let queue = Borrowed::from_ptr(py, queue).cast_unchecked::<BatchQueue>();
-        (queue.get(), Borrowed::from_ptr(py, argument))
+        (&*ptr::from_ref(queue.get()), Borrowed::from_ptr(py, argument))
     }
 }
 
@@ -132,7 +132,7 @@ unsafe extern "C" fn produce_named(
 fn py_true(py: Python<'_>) -> *mut ffi::PyObject {
     // SAFETY: True lives for ever; the GIL is held.
     let answer = unsafe { Borrowed::from_ptr(py, ffi::Py_True()) };
-    gil::count_reference(&answer);
+    objects::count_reference(&answer);
     answer.as_ptr()
 }
 

@@ -179,15 +179,5 @@ impl Serve for Caller {
 
 /// Runs a drain thread of a queue's own: waits for items and delivers them until the queue is closed and empty.
 fn run(py: Python<'_>, shared: &SharedQueue, mut drainer: Drainer<Item>) {
-    // The lock that keeps the producers apart is the GIL. The thread asks for it as it does for a pass, so that a
-    // producer which holds the GIL yields: the items of that producer wake no thread meanwhile.
-    let sync_with_producers = |close_fast_path: &dyn Fn()| {
-        let process = shared.process();
-        process.gil_yield.ask();
-        gil::held(|_| {
-            close_fast_path();
-            process.gil_yield.granted_to_sleep(process.queue.is_drained());
-        });
-    };
-    while shared.serve(py, || Some(drainer.next_step(sync_with_producers))) != Served::Closed {}
+    while shared.serve(py, || Some(drainer.next_step(|close| shared.sync_with_producers(close)))) != Served::Closed {}
 }

@@ -15,6 +15,9 @@ mod drain_threads;
 mod metric_samples;
 mod produce;
 mod produce_many;
+#[cfg_attr(not(Py_GIL_DISABLED), path = "push_with_gil.rs")]
+#[cfg_attr(Py_GIL_DISABLED, path = "push_without_gil.rs")]
+mod push;
 mod rebalance;
 mod shutdown;
 mod wait_for_room;
@@ -112,12 +115,12 @@ impl SharedQueue {
 
     /// Records that the call that makes the queue's object has ended.
     pub fn set_made(&self) {
-        self.is_made.store(true, Ordering::Relaxed);
+        self.is_made.store(true, Ordering::Release);
     }
 
-    /// Whether that call has ended. Read and written with the GIL.
+    /// Whether that call has ended.
     pub fn is_made(&self) -> bool {
-        self.is_made.load(Ordering::Relaxed)
+        self.is_made.load(Ordering::Acquire)
     }
 
     /// Returns the queue of this process.
@@ -161,7 +164,8 @@ impl SharedQueue {
     /// Whether the garbage collector is shown the user's objects (`caller_count.rs`, invariant 2).
     ///
     /// The collector asks several times and must get one answer. The collector holds the GIL, which producing,
-    /// accounting and closing need, so the state of the queue stays the same meanwhile.
+    /// accounting and closing need, or has stopped all threads that are attached, so the state of the queue stays the
+    /// same meanwhile.
     fn is_shown(&self) -> bool {
         let process = self.process();
         let is_called = process.callers.are_left() || self.drops.wait();

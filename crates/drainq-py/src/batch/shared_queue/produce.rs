@@ -1,19 +1,6 @@
 //! The way of one item from a produce call into its partition: on the fast path, by the route in the cache, or on the slow
 //! path, which finds the key, the partition and the weight.
 //!
-//! ```text
-//!          head              tail         fast_until      head + capacity / 4        head + capacity
-//!   --------+-----------------+---------------+--------------------+-----------------------+------> slots
-//!    taken  | items           | fast path     | a call that checks: it moves fast_until up to the limit
-//! ```
-//!
-//! A produce call must know that the ring is open, that the next slot is free and allocated, and that the drain thread
-//! is awake. A call that has checked this stores in `fast_until` the tail up to which the result holds: at most a
-//! quarter of the capacity above the head (the limit), and not beyond the segment. While `tail < fast_until`, the next
-//! calls check nothing else: they store the item and the new tail. One producer at a time holds the GIL, so a claim
-//! needs no compare-and-swap. A close, or a drain thread that falls asleep, makes the result wrong; both set
-//! `fast_until` to 0, with the GIL held.
-//!
 //! | step | taken when | where |
 //! | --- | --- | --- |
 //! | 1. raw method | always: CPython calls it | `queue/raw_method.rs` |
@@ -24,15 +11,11 @@
 //! If a partition is full, `wait_for_room.rs` waits, and checks for Ctrl-C meanwhile.
 //!
 //! `produce_many.rs` takes the same steps for a list; `gil_yield.rs` gives up the GIL for a drain thread before a partition is
-//! full.
-//!
-//! # Invariants
-//! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens without it. So the GIL is the lock
-//!    that the core's fast path and `try_produce_serialised` ask for.
+//! full. The pushes themselves are in `push_with_gil.rs`, or in `push_without_gil.rs` for a free-threaded interpreter, where
+//! step 2 is a claim and step 3 has nothing left to do.
 
 use super::SharedQueue;
 use crate::batch::routing::CachedRoute;
-use crate::batch::types::item::Item;
 use crate::deadline::MayWait;
 use crate::errors;
 use drainq_core::batch::drop_counts::DropReason;
@@ -45,20 +28,16 @@ impl SharedQueue {
     /// Queues one item if its class has a route and the fast path is open: true if the item was queued.
     #[inline(always)]
     pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
-        let Some(CachedRoute { tag, partition }) = self.routing.routes.of_class(object.get_type_ptr()) else {
-            return false;
-        };
-        // SAFETY: the GIL is held (invariant 1) and kept; the object fits, and the tag holds the key alone.
-        Item::fits(object) && unsafe { partition.push_fast(|| Item::tagged(object, tag)) }
+        let Some(route) = self.routing.routes.of_class(object.get_type_ptr()) else { return false };
+        self.push_fast(object, route)
     }
 
     /// Queues one item whose dispatch key lies at this address: true if the key is the first of its equals and has a
     /// route, and the fast path is open.
     #[inline(always)]
     pub fn produce_fast_by_name(&self, object: &Bound<'_, PyAny>, name: usize) -> bool {
-        let Some(CachedRoute { tag, partition }) = self.routing.named_routes.find(name) else { return false };
-        // SAFETY: as in `produce_fast`.
-        Item::fits(object) && unsafe { partition.push_fast(|| Item::tagged(object, tag)) }
+        let Some(route) = self.routing.named_routes.find(name) else { return false };
+        self.push_fast(object, route)
     }
 
     /// Queues one item whose dispatch key was `name`, a string or a number or the first of its equals, by the cached
@@ -76,30 +55,14 @@ impl SharedQueue {
 
     #[inline]
     fn produce_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
-        let CachedRoute { tag, partition } = route;
-        // SAFETY: the GIL is held (invariant 1) and kept; the object fits, and the tag holds the key alone.
-        Item::fits(object)
-            && (unsafe { partition.push_fast(|| Item::tagged(object, tag)) } || self.produce_and_reopen(object, route))
+        self.push_fast(object, route) || self.push_and_reopen(object, route)
     }
 
     /// Queues one item by the cached route if the fast path is closed: wakes the drain thread if it sleeps, and reopens
     /// the fast path. True if the item was queued; false if its class has no route or there is no room.
     pub fn produce_by_cached_route(&self, object: &Bound<'_, PyAny>) -> bool {
         let route = self.routing.routes.of_class(object.get_type_ptr());
-        Item::fits(object) && route.is_some_and(|route| self.produce_and_reopen(object, route))
-    }
-
-    /// Queues one item while the fast path is closed, and reopens the fast path: true if there was room.
-    fn produce_and_reopen(&self, object: &Bound<'_, PyAny>, CachedRoute { tag, partition }: CachedRoute<'_>) -> bool {
-        let process = self.process();
-        // SAFETY: the object fits, and the tag holds the key alone.
-        let item = unsafe { Item::tagged(object, tag) };
-        // SAFETY: the GIL is held (invariant 1).
-        let queued = unsafe { process.queue.try_produce_at(partition, item) }.is_ok();
-        if queued {
-            process.gil_yield.yield_if_due(object.py(), &process.queue, partition);
-        }
-        queued
+        route.is_some_and(|route| self.push_and_reopen(object, route))
     }
 
     /// Whether `produce` waits if the partition is full, by the queue's strategy.
@@ -152,8 +115,7 @@ impl SharedQueue {
         if !self.process().is_started() {
             self.start_threads(object.py())?;
         }
-        // SAFETY: the GIL is held (invariant 1).
-        match unsafe { self.queue().try_produce_serialised(partition, item) } {
+        match self.push(object.py(), partition, item) {
             Ok(()) => {
                 self.cache_route(object.py(), key);
                 let process = self.process();

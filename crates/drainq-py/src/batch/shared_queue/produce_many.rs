@@ -1,8 +1,5 @@
 //! Many items in one call. Consecutive items of one partition are pushed together if its fast path is open. Otherwise
 //! consecutive items of one class claim their slots together.
-//!
-//! # Invariants
-//! 1. The GIL is held, and is the lock that the core's produce calls ask for.
 
 use super::SharedQueue;
 use crate::arguments;
@@ -10,6 +7,7 @@ use crate::batch::routing::{CachedRoute, RouteCache};
 use crate::batch::types::item::Item;
 use crate::deadline::MayWait;
 use crate::errors;
+use crate::objects::alone_with;
 use drainq_core::batch::{Key, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
 use pyo3::ffi;
@@ -37,14 +35,14 @@ impl SharedQueue {
     fn produce_list(self: &Arc<Self>, list: &Bound<'_, PyList>, may_wait: MayWait) -> PyResult<u64> {
         let (mut accepted, mut index) = (0, 0);
         while index < list.len() {
-            let fast = self.produce_run_fast(list, index);
+            let fast = self.push_run(list, index);
             index += fast;
             accepted += fast as u64;
             if fast > 0 {
                 continue;
             }
             // The next item is of a class without a route, or its partition has no room.
-            let object = list.get_item(index)?;
+            let Ok(object) = list.get_item(index) else { break }; // another thread has made the list shorter
             let class = self.routing.keys.name_of(&object)?;
             let key = self.key(&class)?;
             self.start_threads(list.py())?;
@@ -52,34 +50,14 @@ impl SharedQueue {
             let mut run = Vec::new();
             run.try_reserve(1).map_err(|_| errors::no_memory(list.py()))?;
             run.push(Item::new(&object, key)?);
-            index += 1 + self.extend_run(list, index + 1, key, &mut run);
+            index += 1 + alone_with(list, || self.extend_run(list, index + 1, key, &mut run));
             accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), may_wait)?;
         }
         Ok(accepted)
     }
 
-    /// Queues consecutive items of one partition from index `from` of a list, while the fast path can be kept open;
-    /// returns how many.
-    fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
-        let process = self.process();
-        let Some(mut run) = Run::new(list, from, &self.routing.routes) else { return 0 };
-        let partition = run.route.partition;
-        loop {
-            // SAFETY: the GIL is held (invariant 1) and kept.
-            unsafe { partition.push_fast_while(|| run.next_item()) };
-            // SAFETY: as above.
-            if run.is_over || !unsafe { process.queue.wake_and_open_fast_path(partition) } {
-                break;
-            }
-        }
-        process.gil_yield.yield_if_due(list.py(), &process.queue, partition);
-        run.index - from
-    }
-
     /// Adds further items of the same class from the list to the run; returns how many. Classes are the types of this
-    /// queue.
-    ///
-    /// No Python code runs in here, so the list stays as it is meanwhile.
+    /// queue. Called [`alone_with`] the list.
     fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
         let end = list.len().min(from + CLAIM);
         for index in from..end {
@@ -105,8 +83,7 @@ impl SharedQueue {
         may_wait: MayWait,
     ) -> PyResult<u64> {
         let mut items = run.into_iter();
-        // SAFETY: the GIL is held (invariant 1).
-        let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
+        let bulk = |items: &mut _| self.push_many(py, partition, items);
         let (mut accepted, mut refusal) = bulk(&mut items);
         let process = self.process();
         process.gil_yield.yield_if_due(py, &process.queue, process.queue.partition(partition));
@@ -136,30 +113,31 @@ impl SharedQueue {
 
 /// Consecutive items of one partition in a list, whose classes have routes.
 ///
-/// No Python code runs in here, so the list stays as it is meanwhile.
-struct Run<'a, 'py> {
+/// Used [`alone_with`] the list.
+pub(super) struct Run<'a, 'py> {
     list: &'a Bound<'py, PyList>,
     routes: &'a RouteCache,
     len: usize,
-    index: usize,
+    pub(super) index: usize,
     /// The class of the last item, and its route.
     class: *mut ffi::PyTypeObject,
-    route: CachedRoute<'a>,
+    pub(super) route: CachedRoute<'a>,
     /// Whether the next item has another partition or no route, or there is none.
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 impl<'a, 'py> Run<'a, 'py> {
     /// Makes a run of the items from index `from` on, if there is an item and its class has a route.
-    fn new(list: &'a Bound<'py, PyList>, from: usize, routes: &'a RouteCache) -> Option<Self> {
+    pub(super) fn new(list: &'a Bound<'py, PyList>, from: usize, routes: &'a RouteCache) -> Option<Self> {
         let len = list.len();
         let class = (from < len).then(|| item_at(list, from).get_type_ptr())?;
         let route = routes.of_class(class)?;
         Some(Self { list, routes, len, index: from, class, route, is_over: false })
     }
 
+    /// Returns the next item, or `None` if the run is over.
     #[inline(always)]
-    fn next_item(&mut self) -> Option<Item> {
+    pub(super) fn next_item(&mut self) -> Option<Item> {
         let object = (self.index < self.len).then(|| item_at(self.list, self.index));
         match object.filter(|object| Item::fits(object) && self.goes_on_with(object.get_type_ptr())) {
             Some(object) => {
@@ -191,6 +169,6 @@ impl<'a, 'py> Run<'a, 'py> {
 /// Returns the object at an index that the list has.
 #[inline(always)]
 fn item_at<'a, 'py>(list: &'a Bound<'py, PyList>, index: usize) -> Borrowed<'a, 'py, PyAny> {
-    // SAFETY: the GIL is held, the index is in the list, and the list keeps its item.
+    // SAFETY: the index is in the list, which no thread changes meanwhile.
     unsafe { Borrowed::from_ptr(list.py(), ffi::PyList_GetItem(list.as_ptr(), index as ffi::Py_ssize_t)) }
 }

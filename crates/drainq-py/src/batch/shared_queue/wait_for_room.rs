@@ -1,9 +1,7 @@
 //! A produce call that found its partition full: waits for room and checks for Ctrl-C meanwhile, or gives the item up.
 //!
 //! # Invariants
-//! 1. Every push happens with the GIL held, which is the lock that `try_produce_serialised` asks for; waiting happens
-//!    without it.
-//! 2. If the time, Ctrl-C or the close ends the wait, the item is counted as rejected, once.
+//! 1. If the time, Ctrl-C or the close ends the wait, the item is counted as rejected, once.
 
 use super::SharedQueue;
 use crate::batch::coroutines;
@@ -36,8 +34,7 @@ impl SharedQueue {
         let queue = self.queue().clone();
         let mut waiter = queue.wait_for_room(partition);
         loop {
-            // SAFETY: the GIL is held (invariant 1).
-            match unsafe { queue.try_produce_serialised(partition, item) } {
+            match self.push(py, partition, item) {
                 Ok(()) => {
                     waiter.served();
                     return Ok(true);
@@ -73,8 +70,7 @@ impl SharedQueue {
         let (mut reason, weight) = (Rejection::Full, item.weight());
         if self.process().gil_yield.is_wanted() {
             self.process().gil_yield.yield_to_drain_thread(py);
-            // SAFETY: the GIL is held (invariant 1).
-            match unsafe { self.queue().try_produce_serialised(partition, item) } {
+            match self.push(py, partition, item) {
                 Ok(()) => return Ok(true),
                 Err((_, Refusal::NoMemory)) => return Err(errors::no_memory(py)),
                 Err((back, refusal)) => (item, reason) = (back, refusal.into()),

@@ -9,7 +9,7 @@
 
 use super::item::{KEY_SHIFT, MAX_KEYS, leaves_room_for_a_key};
 use drainq_core::batch::Key;
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -61,20 +61,26 @@ impl AddressMap {
             slots: AtomicPtr::new(ptr::null_mut()),
             tables: Mutex::new(Tables { all: Vec::new(), filled: 0 }),
         };
-        map.start_table(&mut map.tables.lock(), FIRST);
+        map.start_table(&mut map.tables.lock(), FIRST, &[]);
         map
     }
 
-    fn start_table(&self, tables: &mut Tables, len: usize) {
+    fn start_table(&self, tables: &mut Tables, len: usize, old: &[Bucket]) {
         let empty = || Bucket { word: AtomicU64::new(0), value: AtomicPtr::new(ptr::null_mut()) };
         let table: Box<[Bucket]> = (0..len).map(|_| empty()).collect();
+        for slot in old {
+            let word = slot.word.load(Ordering::Relaxed);
+            if word != 0 {
+                fill(&table, word, slot.value.load(Ordering::Relaxed));
+            }
+        }
         let slots = Box::into_raw(table).cast::<Bucket>();
         tables.all.push((slots, len));
         self.slots.store(slots, Ordering::Release);
         self.mask.store(len - 1, Ordering::Release);
     }
 
-    /// Returns the key and the pointer of `address`.
+    /// Returns the key and the pointer of `address`. `None` may be wrong while another thread makes the table larger.
     #[inline(always)]
     pub fn find(&self, address: usize) -> Option<Found> {
         let mask = self.mask.load(Ordering::Acquire);
@@ -95,43 +101,44 @@ impl AddressMap {
         }
     }
 
-    /// Adds an address that is not there and leaves room for a key.
+    /// Adds an address that leaves room for a key, unless it is there.
     pub fn add(&self, address: usize, key: Key, value: *mut ()) {
         assert!(leaves_room_for_a_key(address) && (key as usize) < MAX_KEYS, "checked when the key was made");
         let tables = &mut *self.tables.lock();
-        let (old, len) = tables.all[tables.all.len() - 1];
-        tables.filled += 1;
-        if 2 * tables.filled > len {
-            self.start_table(tables, 2 * len);
-            // SAFETY: the old table has `len` slots and lives (invariant 2).
-            for slot in unsafe { std::slice::from_raw_parts(old, len) } {
-                let word = slot.word.load(Ordering::Relaxed);
-                if word != 0 {
-                    self.fill(word, slot.value.load(Ordering::Relaxed));
-                }
-            }
+        if self.find(address).is_some() {
+            return;
         }
-        self.fill(u64::from(key) << KEY_SHIFT | address as u64, value);
+        tables.filled += 1;
+        if 2 * tables.filled > self.slots_in_use(tables).len() {
+            let old = self.slots_in_use(tables);
+            self.start_table(tables, 2 * old.len(), old);
+        }
+        fill(self.slots_in_use(tables), u64::from(key) << KEY_SHIFT | address as u64, value);
+    }
+
+    /// Returns the table in use, which lives as long as the map (invariant 2).
+    fn slots_in_use(&self, tables: &Tables) -> &[Bucket] {
+        let (slots, len) = tables.all[tables.all.len() - 1];
+        // SAFETY: the table has `len` slots and lives (invariant 2).
+        unsafe { std::slice::from_raw_parts(slots, len) }
     }
 
     /// Removes all addresses. A `find` that runs at the same time may still find them.
     pub fn clear(&self) {
         let tables = &mut *self.tables.lock();
         tables.filled = 0;
-        let (_, len) = tables.all[tables.all.len() - 1];
-        self.start_table(tables, len); // no smaller, because of invariant 2
+        let len = self.slots_in_use(tables).len(); // no smaller, because of invariant 2
+        self.start_table(tables, len, &[]);
     }
+}
 
-    fn fill(&self, word: u64, value: *mut ()) {
-        let (mask, slots) = (self.mask.load(Ordering::Relaxed), self.slots.load(Ordering::Relaxed));
-        let address = word as usize & ((1 << KEY_SHIFT) - 1);
-        // SAFETY: as in `find`.
-        let slot = (hash(address)..).map(|at| unsafe { &*slots.add(at & mask) });
-        let mut empty = slot.filter(|slot| slot.word.load(Ordering::Relaxed) == 0);
-        let slot = empty.next().expect("half of the slots are empty");
-        slot.value.store(value, Ordering::Relaxed);
-        slot.word.store(word, Ordering::Release);
-    }
+fn fill(table: &[Bucket], word: u64, value: *mut ()) {
+    let address = word as usize & ((1 << KEY_SHIFT) - 1);
+    let slots = (hash(address)..).map(|at| &table[at & (table.len() - 1)]);
+    let mut empty = slots.filter(|slot| slot.word.load(Ordering::Relaxed) == 0);
+    let slot = empty.next().expect("half of the slots are empty");
+    slot.value.store(value, Ordering::Relaxed);
+    slot.word.store(word, Ordering::Release);
 }
 
 #[inline(always)]
@@ -141,7 +148,8 @@ fn hash(address: usize) -> usize {
 
 impl Drop for AddressMap {
     fn drop(&mut self) {
-        for (slots, len) in self.tables.get_mut().all.drain(..) {
+        let tables = std::mem::take(&mut self.tables.lock().all);
+        for (slots, len) in tables {
             // SAFETY: the table was a box of this length, and because of `&mut self` no thread reads it.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(slots, len)) });
         }

@@ -7,8 +7,10 @@
 //!    they can hold the key.
 //! 3. If the lowest bit of the word is set, the word holds the address of a `Weighed` that this item owns,
 //!    not that of the object. Objects and boxes lie at even addresses.
-//! 4. References are made and given back with the GIL held.
+//! 4. References are made and given back by threads that are attached to the interpreter: with the GIL held, if there
+//!    is one.
 
+use crate::objects::{self, count_reference};
 use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed};
 use drainq_core::ring::RingItem;
@@ -40,7 +42,7 @@ struct Weighed {
 /// An object of a known type.
 pub struct Item(NonNull<()>);
 
-// SAFETY: the word is only turned back into a Python reference with the GIL held
+// SAFETY: the word is only turned back into a Python reference by an attached thread
 // (invariant 4); moving the word between threads touches no reference count.
 unsafe impl Send for Item {}
 
@@ -49,7 +51,7 @@ impl Item {
     #[inline]
     pub fn new(object: &Bound<'_, PyAny>, key: Key) -> PyResult<Self> {
         let item = Self::pack(NonNull::new(object.as_ptr()).expect("a reference is not null").cast(), key)?;
-        gil::count_reference(object);
+        count_reference(object);
         Ok(item)
     }
 
@@ -66,7 +68,7 @@ impl Item {
     /// The object fits, and nothing is below the key in `tag`.
     #[inline(always)]
     pub unsafe fn tagged(object: &Bound<'_, PyAny>, tag: u64) -> Self {
-        gil::count_reference(object);
+        count_reference(object);
         // SAFETY: a reference is not null, and the tag only adds bits.
         Self(unsafe { NonNull::new_unchecked(object.as_ptr().cast::<()>().map_addr(|address| address | tag as usize)) })
     }
@@ -84,7 +86,8 @@ impl Item {
         // SAFETY: a `Weighed` has a size.
         let memory = unsafe { alloc(Layout::new::<Weighed>()) }.cast::<Weighed>();
         let Some(boxed) = NonNull::new(memory) else { return Err(errors::no_memory(object.py())) };
-        let object = NonNull::new(object.clone().into_ptr()).expect("a reference is not null");
+        count_reference(object);
+        let object = NonNull::new(object.as_ptr()).expect("a reference is not null");
         // SAFETY: the memory is of this layout, from the allocator that boxes use, and has no other owner.
         unsafe { boxed.write(Weighed { object, weight }) };
         Self::pack(boxed.cast::<()>().map_addr(|address| address | WEIGHED), key)
@@ -130,7 +133,7 @@ impl Item {
         for (position, item) in items.drain(..).enumerate() {
             // SAFETY: the position exists and is empty; the list takes over the item's
             // reference (invariant 1).
-            unsafe { ffi::PyList_SetItem(list.as_ptr(), position as ffi::Py_ssize_t, item.into_object()) };
+            unsafe { objects::fill(&list, position, item.into_object()) };
         }
         Ok(list)
     }

@@ -13,18 +13,18 @@
 //! # Invariants
 //! 1. An object in `numbers` is kept alive by `names`, so its address means this type for ever.
 //! 2. Equal names have one first: `dict.setdefault` looks up and inserts in one step, between whose
-//!    last comparison and whose insertion no Python code runs. A hash or a comparison that gives up the
-//!    GIL only delays that step.
-//! 3. Between the search for the number of a first and its entry in `numbers` no Python code runs, so
-//!    the GIL is kept: each first gets one number.
+//!    last comparison and whose insertion no Python code and, by the GIL or the dict's own lock, no other thread runs. A
+//!    hash or a comparison that gives up the GIL only delays that step.
+//! 3. The number of a first is looked up and added in one hold of `names`: each first gets one number.
 //! 4. No Python code runs while `names` is locked.
 
 use super::address_map::{AddressMap, Found};
 use super::item::{MAX_KEYS, leaves_room_for_a_key};
 use crate::errors::ErrorClass;
+use crate::objects::{self, Peeked};
 use crate::{arguments, errors, gil};
 use drainq_core::batch::Key;
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::PyTraverseError;
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -104,20 +104,20 @@ impl KeyRule {
     ///
     /// # Safety
     ///
-    /// That of [`gil::peek_or_set`].
+    /// That of [`objects::peek_or_set`].
     #[inline(always)]
-    pub unsafe fn name_within<'a, 'py>(&self, item: &'a Bound<'py, PyAny>) -> Option<Option<Borrowed<'a, 'py, PyAny>>> {
+    pub unsafe fn name_within<'a, 'py>(&self, item: &'a Bound<'py, PyAny>) -> Option<Option<Peeked<'a, 'py>>> {
         let Self::Item { key, index } = self else { return Some(None) };
         if let (Some(index), Ok(tuple)) = (*index, item.cast_exact::<PyTuple>()) {
             // SAFETY: the GIL is held, and the tuple is one; it keeps its item alive. Without such an item the answer
             // is null, with the exception set that the getter raises.
             let name = unsafe { ffi::PyTuple_GetItem(tuple.as_ptr(), index) };
             // SAFETY: as above.
-            return unsafe { Borrowed::from_ptr_or_opt(item.py(), name) }.map(Some);
+            return unsafe { Borrowed::from_ptr_or_opt(item.py(), name) }.map(|name| Some(objects::peeked(name)));
         }
         match item.cast_exact::<PyDict>() {
             // SAFETY: the caller's promise is the same.
-            Ok(dict) => unsafe { gil::peek_or_set(dict, key.bind(item.py())) },
+            Ok(dict) => unsafe { objects::peek_or_set(dict, key.bind(item.py())) },
             Err(_) => Some(None),
         }
     }
@@ -176,9 +176,9 @@ impl Keys {
     ///
     /// # Safety
     ///
-    /// That of [`gil::peek_or_set`].
+    /// That of [`objects::peek_or_set`].
     #[inline(always)]
-    pub unsafe fn name_within<'a, 'py>(&self, item: &'a Bound<'py, PyAny>) -> Option<Option<Borrowed<'a, 'py, PyAny>>> {
+    pub unsafe fn name_within<'a, 'py>(&self, item: &'a Bound<'py, PyAny>) -> Option<Option<Peeked<'a, 'py>>> {
         // SAFETY: the caller promises what is asked for.
         unsafe { self.rule.name_within(item) }
     }
@@ -196,7 +196,7 @@ impl Keys {
         }
     }
 
-    /// Returns the number of the name at this address, if it has one.
+    /// Returns the number of the name at this address, if it has one. `None` may be wrong while another thread adds one.
     #[inline]
     pub fn number(&self, address: usize) -> Option<Key> {
         self.numbers.find(address).map(Found::key)
@@ -221,13 +221,19 @@ impl Keys {
             return Some(None);
         }
         // SAFETY: all that is used of the answer is its address, at once.
-        let first = unsafe { gil::peek_or_set(self.firsts.bind(name.py()), name) }?;
+        let first = unsafe { objects::peek_or_set(self.firsts.bind(name.py()), name) }?;
         Some(first.map(|first| first.as_ptr().addr()))
     }
 
     /// Returns the number of a name, if it has one.
     pub fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
-        Ok(self.address(name)?.and_then(|address| self.number(address)))
+        let Some(address) = self.address(name)? else { return Ok(None) };
+        let found = self.number(address);
+        if found.is_some() {
+            return Ok(found);
+        }
+        let _no_new_ones = self.names.lock();
+        Ok(self.number(address))
     }
 
     /// Returns the first of the names that are equal to `name`: from now on `name`, if there was none.
@@ -245,19 +251,19 @@ impl Keys {
         }
         let first = self.first(name)?;
         let address = first.as_ptr().addr();
-        // From here to the end no Python code runs (invariant 3).
-        if let Some(key) = self.number(address) {
-            return Ok(key);
-        }
         if !leaves_room_for_a_key(address) {
             return Err(errors::internal(format!(
                 "a type's name lies at {address:#x}, above the 48 address bits that drainq supports"
             )));
         }
-        if self.count() >= MAX_KEYS {
+        let mut names = self.names.lock();
+        if let Some(key) = self.number(address) {
+            return Ok(key);
+        }
+        if names.len() >= MAX_KEYS {
+            drop(names);
             return Err(too_many(name));
         }
-        let mut names = self.names.lock();
         let key = number();
         assert_eq!(key as usize, names.len(), "keys and routes are made together");
         names.push(first.unbind());

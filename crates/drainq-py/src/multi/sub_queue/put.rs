@@ -4,7 +4,7 @@ use super::SubQueue;
 use super::unique::Candidate;
 use crate::deadline::MayWait;
 use crate::waiting::blocking::{Otherwise, until};
-use crate::{arguments, core_errors, errors};
+use crate::{arguments, core_errors, errors, objects};
 use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
@@ -41,11 +41,15 @@ impl SubQueue {
         let refusal = match (offered, &self.unique) {
             (Offered::Plain(item), _) => self.core.try_put(item.clone_ref(py)).err(),
             (Offered::Unique(candidate), Some(unique)) => {
-                if !unique.enter(py, candidate)? {
+                let put = objects::alone_with(unique.turn.bind(py), || {
+                    let is_new = unique.enter(py, candidate)?;
+                    let put = is_new.then(|| self.core.try_put(candidate.item.clone_ref(py).into_any()));
+                    Ok::<_, PyErr>(put.map(|put| put.inspect_err(|_| candidate.item.get().leave())))
+                })?;
+                let Some(put) = put else {
                     return self.core.leave_out().map_or_else(|why| Err(self.refused(py, why)), |()| Ok(Some(false)));
-                }
-                let put = self.core.try_put(candidate.item.clone_ref(py).into_any());
-                put.inspect_err(|_| candidate.item.get().leave()).err()
+                };
+                put.err()
             }
             (Offered::Unique(_), None) => unreachable!("only a sub-queue without duplicates makes candidates"),
         };

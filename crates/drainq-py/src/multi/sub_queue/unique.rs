@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //! 1. An item of such a sub-queue waits in the core as a [`UniqueItem`], whose key is in the table. No other item is one.
-//! 2. The key enters and leaves the table in the same hold of the GIL in which the item enters and leaves the core,
-//!    except that a get may wake a putter in between; that putter's item then counts as put before the get.
+//! 2. The key enters the table in the same hold of the GIL, or of the lock of `turn`, in which the item enters the core
+//!    or is refused: so an item is left out only for one that waits. The key leaves after the item: a put in between
+//!    counts as made before the get.
 //! 3. No Python code runs under the lock of the table, and no object is freed.
 
 use crate::fork::{self, Renew};
@@ -14,7 +15,7 @@ use drainq_core::sync::Mutex;
 use pyo3::ffi::PyTypeObject;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyList};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -34,6 +35,8 @@ impl Renew for Table {
 pub struct Unique {
     key: Option<Py<PyAny>>,
     table: Arc<Table>,
+    /// A list that stays empty: the puts are alone with it.
+    pub turn: Py<PyList>,
 }
 
 /// An item that waits in a sub-queue without duplicates.
@@ -65,7 +68,7 @@ impl Unique {
         CLASS.store(unique.py().get_type::<UniqueItem>().as_type_ptr(), Ordering::Relaxed);
         let table = Arc::<Table>::default();
         fork::register(Arc::downgrade(&table) as Weak<dyn Renew>);
-        Ok(Some(Self { key, table }))
+        Ok(Some(Self { key, table, turn: PyList::empty(unique.py()).unbind() }))
     }
 
     /// Makes the key of an item, by its owner's code.
