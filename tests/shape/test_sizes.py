@@ -41,7 +41,7 @@ CEILINGS = {
     "delayed queue: storage": (2_780, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_090, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
-    "Spark": (1_909, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
+    "Spark": (1_946, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_140, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_129, [PACKAGE]),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
@@ -225,6 +226,52 @@ def test_items_without_a_handler_fail_the_task_or_are_counted_and_an_error_ends_
     got_all = []
     assert list(partition_fn(lambda info: {pa.RecordBatch: taken}, info=INFO, rows="arrow")(batches)) == []
     assert got_all == batches
+
+
+class Gives:
+    """Returns the rows that it was made with."""
+
+    def __init__(self, *rows):
+        self.rows = rows
+
+    def consume(self, batch):
+        pass
+
+    def result(self):
+        return self.rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [("a", 1), ("secret", 7.25)],
+            "a value that does not fit the column 'n' of type int32: a float that is no who",
+        ),
+        ([("a", Decimal("7.25"))], "a value that does not fit the column 'n' of type int32: a Decimal;"),
+        ([("a", 1), ("b", "secret")], "a value that does not fit the column 'n' of type int32: a str; return what"),
+        ([("a", 2**31)], "a value that does not fit the column 'n' of type int32: an int;"),
+        ([(5, 1)], "a value that does not fit the column 'key' of type string: an int;"),
+        ([("a", 1), ("secret", 1, 2)], r"a row of 3 columns, and the schema has 2: \['key', 'n'\]"),
+        ([("secret",)], "a row of 1 columns, and the schema has 2"),
+        ([5], "an int instead of a row; it returns an iterable of rows"),
+        ([{"key": "secret", "m": 1}], r"a record with \['key', 'm'\], and the schema has \['key', 'n'\]"),
+        ([("secret", 1)], "a tuple instead of a row"),
+        (None, "a value that does not fit the column 'n' of type int32: a str"),
+    ],
+)
+def test_a_row_that_does_not_fit_the_schema_names_its_handler_and_column_but_no_value(frame, rows, said):
+    records = "record" in said or "tuple" in said
+    kind = dict if records else tuple
+    who, stats = r"result\(\) of Gives, the handler of int,", None
+    if rows is None:
+        who, stats, rows = "stats", lambda queue_stats, handlers: [("a", "secret")], [("a", 1.0), ("b", None)]
+    made = lambda info: {kind: Gives(), int: Gives(*rows)}  # noqa: E731
+    with pytest.raises((TypeError, ValueError), match=f"^{who} returned {said}") as refused:
+        aggregate(
+            frame, made, schema=SCHEMA, rows="records" if records else "tuples", stats=stats, columns=["n", "key"]
+        )
+    assert "secret" not in str(refused.value)
 
 
 def test_spark_merges_partial_results_by_the_other_columns(monkeypatch):

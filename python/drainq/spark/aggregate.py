@@ -154,7 +154,7 @@ def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> It
     check_version(spec.version)
     info = info or task_info()
     handlers = dict(spec.make_handlers(info))
-    early = [handler.ready for handler in handlers.values() if hasattr(handler, "ready")]
+    early = [(key, handler) for key, handler in handlers.items() if hasattr(handler, "ready")]
     items = spec.items() if spec.items else None
     config = default_config(
         threads=spec.threads or info.cpus,
@@ -177,13 +177,18 @@ def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> It
                 queue.produce_many(batch)
             else:
                 queue.produce(batch)
-            for ready in early:
-                yield from ready()
+            for key, handler in early:
+                yield from spec.changed(_said("ready", key, handler), handler.ready())
             if failures:
                 raise failures[0]
     if spec.unrouted is Unrouted.FAIL:
         check_routed(queue.stats(), handlers)
-    for handler in handlers.values():
-        yield from handler.result()
+    for key, handler in handlers.items():
+        yield from spec.changed(_said("result", key, handler), handler.result())
     if spec.stats is not None:
         yield from spec.stats(queue.stats(), handlers)
+
+
+def _said(method: str, key: Any, handler: Any) -> str:
+    of = key.__name__ if isinstance(key, type) else repr(key)
+    return f"{method}() of {type(handler).__name__}, the handler of {of},"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from drainq.arguments import kind_of
 from drainq.spark.rows import Rows
 from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.unrouted import Unrouted
@@ -27,6 +28,11 @@ class Handler(Protocol):
 MakeHandlers = Callable[[TaskInfo], Mapping[Any, Handler]]
 
 
+def unchanged(origin: str, rows: Iterable[Any]) -> Iterable[Any]:
+    """Return the rows."""
+    return rows
+
+
 @dataclass(frozen=True)
 class Spec:
     """The arguments of ``aggregate`` that a task needs, and the form of its rows."""
@@ -40,6 +46,8 @@ class Spec:
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None
     unrouted: Unrouted
     form: Rows | None = None  # of all rows, if they are queued in slices
+    changed: Callable[[str, Iterable[Any]], Iterable[Any]] = unchanged
+    """Changes or notes the rows of a handler. The first argument says what returned them."""
     version: str = installed
 
 
@@ -63,31 +71,92 @@ class RowTask:
         self._spec, self._schema, self._rows, self._run = spec, schema, rows, run
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        target = to_arrow_schema(self._schema)
-        spec = self._spec
+        target, spec = to_arrow_schema(self._schema), self._spec
+        origins: list[str] = []
+
+        def noted(origin: str, rows: Iterable[Any]) -> Iterator[Any]:
+            for row in rows:
+                origins.append(origin)
+                yield row
+
+        widened, extra = spec.changed, spec.stats
+        spec = dataclasses.replace(
+            spec,
+            changed=lambda origin, rows: noted(origin, widened(origin, rows)),
+            stats=extra and (lambda stats, handlers: noted("stats", extra(stats, handlers))),
+        )
         if spec.items is None and spec.dispatch_key is None and spec.len_of is None:
             results = self._run(dataclasses.replace(spec, form=self._rows), batches)
         else:
             results = self._run(spec, (self._rows.listed(batch) for batch in batches))
-        if self._rows is Rows.RECORDS:
-            results = (_ordered(row, target.names) for row in results)
         for chunk in chunks(results):
-            columns = list(zip(*chunk))
-            yield pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, target)], schema=target)
+            yield record_batch(chunk, target, self._rows, origins)
+            origins.clear()
 
 
-def _ordered(row: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
-    """Return the values of a record in the order of the schema.
+def record_batch(rows: list[Any], schema: Any, form: Rows, origins: list[str]) -> Any:
+    """Return rows as a record batch.
+
+    Args:
+        rows: tuples in the order of the schema, or dictionaries.
+        schema: a ``pyarrow.Schema``.
+        form: the form of the rows.
+        origins: for each row, what returned it.
 
     Raises:
-        ValueError: the record has other names.
+        ValueError: a row has other columns than the schema.
+        TypeError: a value does not fit its column. The text names the type of the value, not the value.
     """
-    if row.keys() != set(names):
-        raise ValueError(f"result() gave a record with {sorted(row)}, and the schema has {sorted(names)}")
-    return tuple(row[name] for name in names)
+    import pyarrow as pa
+
+    names = schema.names
+    is_row: Callable[[Any], bool] = (
+        (lambda row: isinstance(row, dict)) if form is Rows.RECORDS else (lambda row: hasattr(row, "__len__"))
+    )
+    for row, origin in zip(rows, origins):
+        if not is_row(row):
+            raise TypeError(f"{origin} returned {kind_of(row)} instead of a row; it returns an iterable of rows")
+        if form is Rows.RECORDS and row.keys() != set(names):
+            raise ValueError(f"{origin} returned a record with {sorted(row)}, and the schema has {sorted(names)}")
+        if len(row) != len(names):
+            raise ValueError(f"{origin} returned a row of {len(row)} columns, and the schema has {len(names)}: {names}")
+    columns: Iterable[Any] = zip(*rows) if form is Rows.TUPLES else ([row[name] for row in rows] for name in names)
+    return pa.RecordBatch.from_arrays(
+        [_array(column, field, origins) for column, field in zip(columns, schema)], schema=schema
+    )
+
+
+def _array(column: Sequence[Any], field: Any, origins: list[str]) -> Any:
+    import pyarrow as pa
+
+    try:
+        array = pa.array(column, field.type)
+        if not pa.types.is_integer(field.type) or set(map(type, column)) <= {int, type(None)}:
+            return array
+        # Arrow would cut off a fraction without a word.
+        wrong = [place for place, (value, stored) in enumerate(zip(column, array.to_pylist())) if value != stored]
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        wrong = [place for place, value in enumerate(column) if not _fits(value, field.type)]
+    if not wrong:
+        return array
+    value = column[wrong[0]]
+    kind = "a float that is no whole number" if isinstance(value, float) else kind_of(value)
+    raise TypeError(
+        f"{origins[wrong[0]]} returned a value that does not fit the column {field.name!r} of type {field.type}: "
+        f"{kind}; return what the schema says, or change the schema"
+    ) from None
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        return False
+    return True
 
 
 def with_queue_stats(schema: Any, spec: Spec, rows: Rows) -> tuple[Any, Spec]:
@@ -110,38 +179,12 @@ def with_queue_stats(schema: Any, spec: Spec, rows: Rows) -> tuple[Any, Spec]:
         counts = {name: count for name, count in queue_stats.as_dict().items() if isinstance(count, int)}
         return [row([None] * len(names), json.dumps(counts))]
 
-    widened = StructType([*fields, StructField(QUEUE_STATS, StringType(), True)])
-    return widened, dataclasses.replace(spec, stats=stats, make_handlers=_widened(spec.make_handlers, rows))
-
-
-def _widened(make_handlers: Callable[[Any], Any], rows: Rows) -> Callable[[Any], Any]:
-    """Wrap handlers so that their rows get one more column, which is null."""
-
-    def wide(result: Iterable[Any]) -> Iterator[Any]:
+    def wide(origin: str, result: Iterable[Any]) -> Iterator[Any]:
         for row in result:
             yield {**row, QUEUE_STATS: None} if rows is Rows.RECORDS else (*row, None)
 
-    def make(info: Any) -> dict[Any, Any]:
-        return {key: _Widened(handler, wide) for key, handler in make_handlers(info).items()}
-
-    return make
-
-
-class _Widened:
-    """A handler whose rows have one more column."""
-
-    def __init__(self, handler: Any, wide: Callable[[Iterable[Any]], Iterator[Any]]) -> None:
-        self._handler, self._wide = handler, wide
-        if hasattr(handler, "ready"):
-            self.ready = lambda: wide(handler.ready())
-
-    def consume(self, batch: list[Any]) -> object:
-        """Pass the batch to the handler."""
-        return self._handler.consume(batch)
-
-    def result(self) -> Iterator[Any]:
-        """Return the handler's rows with the column."""
-        return self._wide(self._handler.result())
+    widened = StructType([*fields, StructField(QUEUE_STATS, StringType(), True)])
+    return widened, dataclasses.replace(spec, stats=stats, changed=wide)
 
 
 def chunks(elements: Iterable[Any], size: int = PRODUCED_AT_ONCE) -> Iterator[list[Any]]:
