@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import importlib
 import inspect
 import math
+import pickle
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -29,12 +32,17 @@ from drainq import (
     stop_on_sigterm,
 )
 from drainq.arguments import seconds
-from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage
+from drainq.batch_config import queue_config
+from drainq.delayed import CronDailySchedule, DelayedQueue, RetryConfig, ScheduledMessage
+from drainq.delayed.storage.postgres.pool import PostgresPool
+from drainq.delivery.payload import pack
 from drainq.export import RemoteClient
 from drainq.monitoring import MetricsServer, instrument
 from drainq.sketch import DDSketch
-from drainq.sources import PrefetchSource, Weighted
-from drainq.workers import BatchWriter, WorkerOptions
+from drainq.sources import Fair, PrefetchSource, SourceScheduler, Weighted
+from drainq.sql.quoting import quote
+from drainq.timer import Timer
+from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, WorkerOptions
 
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue
@@ -323,6 +331,57 @@ HELPED = [
     ),
     (lambda _: SetQueue(in_flight=True), "in_flight must be 'forget', 'ack' or 'ttl', got True"),
     (lambda _: SubQueue("x"), "a SubQueue is made by MultiQueue().add_sub_queue(key)"),
+    (
+        lambda _: queue_config(BatchQueueConfig(threads=2), {"threads": None}),
+        "give exactly one of threads=ThreadPolicy... and shared_scheduler=(name, ThreadPolicy...), got neither",
+    ),
+    (
+        lambda queue: queue.cron.install_cron("p", 5, print),
+        "a cron expression is a str such as '*/5 * * * *', got 5",
+    ),
+    (
+        lambda _: CronDailySchedule(3, [time(10)]),
+        "a time zone must be a name such as 'Europe/Bucharest' or a ZoneInfo, got 3",
+    ),
+    (lambda _: DelayedQueue.open("memory:", table=" "), "a table name must not be blank, got ' '"),
+    (
+        lambda _: PostgresPool(None, try_timeout=1, max_connections=1, prepare=3),
+        "prepare must be True, False or None, got 3",
+    ),
+    (lambda _: Timer(most=0), "most must be at least 1, got 0"),
+    (lambda _: quote(3), "the name of a table or column must be a str, got 3"),
+    (
+        lambda _: pack(time(1, tzinfo=ZoneInfo("UTC"))),
+        "a time of day in a named zone cannot be kept in a delayed queue",
+    ),
+    (
+        lambda _: MetricsPersister(url="sqlite:///x.db", key=["k"], merge={}, time=len, **TABLE),
+        "time and expire_after belong together, got time=<built-in function len>, expire_after=None",
+    ),
+    (
+        lambda _: PrefetchSource(print, capacity=2, replenish_threshold=1).subscribe(3),
+        "a listener must be a callable without arguments, got 3",
+    ),
+    (
+        lambda queue: pickle.dumps(queue.cron),
+        "its schedules run in this process; send the URL and name of its queue, and take cron of that",
+    ),
+    (
+        lambda _: pickle.dumps(MetricsAggregator(key=len, merge=max, sink=print, flush_interval=None)),
+        "its items and books belong to this process; send its settings, and make a worker where it is used",
+    ),
+    (
+        lambda _: copy.copy(PrefetchSource(print, capacity=2, replenish_threshold=1)),
+        "its items and its refills belong to this process; send its settings, and make a PrefetchSource where it is used",
+    ),
+    (
+        lambda _: copy.copy(SourceScheduler({"x": print}, print, Fair("x"))),
+        "its thread belongs to this process; send its settings, and make a SourceScheduler where it is used",
+    ),
+    (
+        lambda queue: copy.copy(queue.cron.install("h", "own", 60, lambda now: [])),
+        "its timer belongs to this process; send the schedule, and install it where it is to run",
+    ),
 ]
 
 

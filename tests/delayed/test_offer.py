@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from drainq.delayed import MsgspecCodec, OfferOutcome, ScheduledMessage
+from drainq.delayed.encode import encoded_offers
 from drainq.delayed.storage.records import Offer
 from drainq.errors import ShutDown
 
@@ -222,3 +224,33 @@ def test_an_offer_that_is_repeated_has_the_outcome_of_its_first_try(postgres):
     assert storage.offer(kind, tried, at) == [UPDATED, CREATED]
     later = [*tried, Offer("b", b"2", at + 1, can_update=False), Offer("c", b"", at, can_update=True)]
     assert storage.offer(kind, later, at, again=True) == [UPDATED, CREATED, IGNORED, CREATED]
+
+
+class Picky(MsgspecCodec):
+    """Has an error of its own, which is not made of one text."""
+
+    def encode(self, payload):
+        if payload == "bad":
+            raise UnicodeEncodeError("ascii", "bad", 0, 1, "picky")
+        return super().encode(payload)
+
+    def encode_many(self, payloads):
+        return [self.encode(payload) for payload in payloads]
+
+
+def test_a_batch_is_encoded_as_its_messages_are_one_by_one():
+    now, at = 5_000, datetime(2030, 1, 1, tzinfo=timezone.utc)
+    whens = [1.5, 2.0], [None, 3, at, at, 4.25, at.timestamp()], [-1e9]
+    for keys, times in itertools.product([["a"], ["a", "\u00e9"]], whens):
+        parts = zip(range(12), *map(itertools.cycle, (keys, times, (True, 0, [], "x"), (0, -3))))
+        batch = [ScheduledMessage(f"{key}{n}", n, when, may, rank) for n, key, when, may, rank in parts]
+        alone = [encoded_offers([message], MsgspecCodec(), now)[0] for message in batch]
+        assert repr(encoded_offers(batch, MsgspecCodec(), now)) == repr(alone)
+    for wrong in (ScheduledMessage(5, 1), ScheduledMessage("", 1), ScheduledMessage("k", 1, 1e300)):
+        with pytest.raises((TypeError, ValueError)) as alone:
+            encoded_offers([wrong], Picky(), now)
+        with pytest.raises(alone.type, match="^message 10 of the batch: ") as in_batch:
+            encoded_offers([*batch[:10], wrong, *batch[10:]], Picky(), now)
+        assert in_batch.value.args == (f"message 10 of the batch: {alone.value}",)
+    with pytest.raises(UnicodeEncodeError, match="picky"):
+        encoded_offers([*batch, ScheduledMessage("k", "bad")], Picky(), now)

@@ -116,3 +116,16 @@ def test_a_wait_for_another_thread_ends_with_the_try(storage, monkeypatch):
         set_deadline(None)
         storage._lock = threading.RLock()
     assert asked == [threading.TIMEOUT_MAX, 2.5, 0.0]
+
+
+def test_a_warning_is_told_once_a_minute_and_how_often_it_was_left_out(caplog):
+    now = [0.0]
+    warn = RareWarning(lambda: now[0])
+    for now[0] in (0.0, 1.0, 59.9, 60.0, 119.0, 121.0, 200.0):
+        warn("away at %g", now[0])
+    assert caplog.messages == [
+        "away at 0",
+        "away at 60 (and 2 times in the minute before)",
+        "away at 121 (and 1 times in the minute before)",
+        "away at 200",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -416,3 +417,23 @@ def test_while_newer_items_are_sent_no_older_ones_are_sent_again_and_the_other_w
     assert desk.letters.resend(Watched())
     Bench(Watched(), dead_letters=desk.letters).deliver([B])  # nothing is kept any more that it could replace
     assert held == [True, True, False]
+
+
+def test_a_delayed_queue_that_cannot_be_read_is_said_and_nothing_is_counted_as_replaced(delayed, clock, caplog):
+    def away(*_):
+        raise OSError("away")
+
+    desk, read = Desk(delayed, clock, key_of=by_name), SimpleNamespace(peek=away, read=away)
+    desk.give_up([A])
+    [message] = desk.letters._kept["a"]
+    desk.letters._delayed = read
+    sent_newer(desk, [(1, "a")])
+    desk.letters._delayed.read = lambda key: None  # another worker has sent it
+    desk.letters._kept["a"] = [message]
+    sent_newer(desk, [(1, "a")])
+    assert desk.counts() == {"dead_lettered": 5}
+    Desk(read, clock, key_of=by_name)
+    assert [line.partition(": OSError")[0] for line in caplog.messages] == [
+        f"visits: replaced items could not be taken out of message {message!r}",
+        "visits: the delayed queue could not be read; order with what it keeps is not known",
+    ]

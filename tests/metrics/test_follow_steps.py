@@ -269,6 +269,17 @@ def test_the_names_of_rotated_files_are_those_of_the_log_with_a_number_or_a_date
     assert [name for name in names if tail_module._is_of(name, "a.log")] == names[:4]
 
 
+def test_links_that_lead_nowhere_are_no_files(tail, logs, memory):
+    for name in ("a.log.4", "b.log"):
+        (logs / name).symlink_to(logs / name)
+    os.rename(logs / "a.log", logs / "a.log.2")
+    aged(logs / "a.log", "new\n", -2)
+    tail._open_current(NOW)
+    tail._reopen()
+    look = Look(logs, memory)
+    assert look.directory.finished(NOW + 60) and look.said == [] and len(tail._open) == 3
+
+
 def test_a_file_that_was_made_and_rotated_away_between_two_looks_is_opened(tail, logs):
     os.rename(logs / "a.log", logs / "a.log.2")
     aged(logs / "a.log.3", "unseen\n", -1)

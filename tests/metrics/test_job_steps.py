@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 from drainq.cli import main
 from drainq.metrics import engine, steps, tables
 from drainq.metrics.bad_share import complaints, followed_logs
-from drainq.metrics.errors import FileChanged, Interrupted, UserError, was_interrupted
+from drainq.metrics.errors import FileChanged, Interrupted, JobFailed, UserError, was_interrupted
 from drainq.metrics.handlers import AddUp, QueueCounts, Spooled
 from drainq.metrics.job import _worth_reading, run
 from drainq.metrics.load import rank
@@ -262,3 +262,47 @@ def test_the_ranks_begin_with_one_and_replace_those_before(tmp_path):
             n for _, n in [*others, (1, most)]
         )
         assert rank(database, 1) == 1 and database.execute(ranks) == [(1, most)]
+
+
+class OfJava(Exception):
+    """An error of Spark or Py4J."""
+
+    __module__ = "pyspark.errors"
+
+
+REASONS = [
+    (KeyboardInterrupt(), Interrupted, "interrupted; nothing was loaded"),
+    (UserError("it is no log"), UserError, "it is no log"),
+    (MemoryError(), JobFailed, "memory came to its end; give Java more with --heap, or load fewer logs at once"),
+    (KeyError("a value"), JobFailed, "KeyError"),
+    (OfJava("no line of it\nnames an error"), JobFailed, "no line of it"),
+    (OfJava('x\n  File "/tmp/a/b.py", line 7\nValueError: of a value'), JobFailed, "ValueError at b.py:7"),
+    (OfJava("x\norg.apache.spark.SparkException: the disk is full\ny"), JobFailed,
+     "org.apache.spark.SparkException: the disk is full"),
+]  # fmt: skip
+
+
+def test_a_job_that_fails_says_why_in_one_line_without_values(tmp_path):
+    for error, kind, why in REASONS:
+
+        def fails(tasks, spool, error=error):
+            raise error
+
+        told = why if kind is not JobFailed else f"the job failed, and nothing was loaded: {why}"
+        with pytest.raises(kind) as failure:
+            steps.results_of(fails, [], [], tmp_path)
+        assert (type(failure.value), str(failure.value).partition(" at test_")[0]) == (kind, told)
+
+
+def test_a_load_that_the_database_refuses_and_a_directory_that_is_a_file_are_named(database, tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise sqlite3.OperationalError("the disk is full")
+
+    monkeypatch.setattr("drainq.metrics.load.write", refused)
+    with pytest.raises(DatabaseError, match=r"metrics.db refused the load, nothing was written: OperationalError$"):
+        steps.write_load(database, None, JobOutcome([]), top=3)
+    (tmp_path / "out").touch()
+    with pytest.raises(UserError) as no_directory:
+        steps.make_directory(tmp_path / "out")
+    told = f"cannot make the directory '{tmp_path}/out' (File exists); name another with --out"
+    assert str(no_directory.value) == told

@@ -58,6 +58,9 @@ def test_drain_now_takes_out_what_a_queue_without_handlers_holds():
     assert drain_now(multi) == ["a", "b"]
     assert drain_now(distinct) == [1, 2]
     assert drain_now(multi) == drain_now(distinct) == []
+    asked = []  # it waits for nothing, also if another consumer was quicker
+    quick = SimpleNamespace(qsize=lambda: 3, get_many=lambda n, **more: asked.append((n, more)) or [])
+    assert drain_now(quick) == [] and asked == [(3, {"min_items": 0})]
     with DelayedQueue.open("memory:", "kit", clock=clock) as delayed:
         delayed.offer_or_update("now", 1, 0.0)
         delayed.offer_or_update("later", 2, 60.0)

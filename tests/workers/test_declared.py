@@ -133,8 +133,9 @@ def test_items_of_several_classes_and_metrics_are_counted_once_each(url):
 
 @pytest.mark.parametrize(
     "bad", [Hit("/", 200, 1.0, 1, math.nan, "a"), Hit("/", 200, math.inf, 1, 1.0, "a"), Hit("/", "x", 1.0, 1, 1.0, "a"),
-            Hit("/", 200, 1.0, "many", 1.0, "a"), Hit("/", 200, 1.0, 1, math.inf, "a"), Hit("/", 200, math.nan, 1, 1.0, "a")],
-    ids=["nan", "time", "key", "text", "infinite", "no time"]
+            Hit("/", 200, 1.0, "many", 1.0, "a"), Hit("/", 200, 1.0, 1, math.inf, "a"), Hit("/", 200, math.nan, 1, 1.0, "a"),
+            Hit("/", 200, 1.0, "", 1.0, "a")],
+    ids=["nan", "time", "key", "text", "infinite", "no time", "empty"]
 )  # fmt: skip
 def test_a_batch_with_an_item_that_cannot_be_read_is_refused_whole(tmp_path, bad):
     with declared(f"sqlite:///{tmp_path}/bad.db", [hits()]) as metrics:

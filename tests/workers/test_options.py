@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from drainq import BatchQueue
@@ -104,6 +105,10 @@ def test_the_keywords_are_the_fields():
         with pytest.raises(error, match=f"^{next(iter(wrong))} must be "):
             WorkerOptions(**wrong)
     assert bytes_of({"k" * 1000: 1}) > 1000 < bytes_of({1: "v" * 1000})
+    slotted = type("Slotted", (), {"__slots__": ("unset", "a")})()
+    for item in (slotted, SimpleNamespace(), msgspec.defstruct("Struct", [("a", str)])("")):
+        item.a = "a" * 1000
+        assert bytes_of(item) > 1000 > bytes_of([[[[item]]]]), "no deeper than four values inside values"
     for default in ("metrics-aggregator", "top-n"):  # they give nothing up before they are closed
         for wrong in ({"retry_for": 3.0}, {"delayed": SimpleNamespace(offer_if_not_exists=len)}):
             with pytest.raises(ValueError, match="leave out retry_for and delayed"):

@@ -156,13 +156,13 @@ class Worker(ClosedByBlock, Producer[Item]):
     def _give_up(self) -> None:
         """Cancel all attempts, because the time of ``close`` is nearly over."""
 
+    @abc.abstractmethod
     def _end(self, deadline: float | None) -> bool:
         """Send the held items for the last time, and account for the rest. Called once.
 
         Returns:
             True if no send is running, so that resources can be released.
         """
-        return True
 
     def _release(self) -> None:
         """Release resources. Called once, when no send is running."""

@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 
 def _scheduler_sources(name: str, stats: Any) -> list[Sample]:
     return [
-        (f"drainq_scheduler_{field}", [name, str(source)], getattr(counts, field))
+        (f"drainq_scheduler_{field}", [name, source], getattr(counts, field))
         for source, counts in stats.sources.items()
         for field in ("moved", "failed", "errors")
     ]

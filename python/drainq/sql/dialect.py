@@ -136,9 +136,9 @@ class Dialect(ABC):
         """Yield a query's rows without holding all of them."""
         yield from connection.execute(statement, values)
 
+    @abstractmethod
     def execute_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each row of values."""
-        connection.executemany(statement, rows)
 
     def plan(self, connection: Any, statement: str) -> None:
         """Plan a statement without running it. A server waits a second at most for a lock on its table."""

@@ -50,7 +50,7 @@ class Directory:
             UserError: the directory cannot be read.
         """
         try:
-            names = sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
+            names = sorted(entry.name for entry in os.scandir(self.path) if os.path.isfile(entry))
         except OSError as error:
             raise UserError(f"cannot read the directory {self.path!r}: {error.strerror or error}") from error
         young, self._young, self.uncounted = self._young, {}, {}

@@ -161,7 +161,7 @@ class Tail:
         except OSError:
             current = -1
         name = os.path.basename(self.path)
-        there = {entry.inode(): entry.path for entry in os.scandir(self._memory.directory) if entry.is_file()}
+        there = {entry.inode(): entry.path for entry in os.scandir(self._memory.directory) if os.path.isfile(entry)}
         for row in self._memory:
             if row.sha256 or int(row.inode) == current or not _is_of(row.name, name):
                 continue
@@ -188,7 +188,12 @@ class Tail:
         known = {current, *(int(row.inode) for row in rows)}
         newest = max((row.changed for row in rows), default=0)
         for entry in os.scandir(self._memory.directory) if newest else ():
-            if entry.name == name or not _is_of(entry.name, name) or not entry.is_file() or entry.inode() in known:
+            if (
+                entry.name == name
+                or not _is_of(entry.name, name)
+                or not os.path.isfile(entry)
+                or entry.inode() in known
+            ):
                 continue
             if entry.stat().st_mtime_ns <= newest:
                 continue
