@@ -11,7 +11,7 @@ import pytest
 
 from drainq import Backoff
 from drainq.clock import MonotonicClock, SystemClock
-from drainq.delivery import delivering, worker
+from drainq.delivery import delivering_worker, worker
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.item_bytes import UNITS
@@ -200,7 +200,7 @@ def test_a_worker_makes_its_queue_its_delivery_and_its_dead_letters_as_it_was_to
         monkeypatch.setattr(module, name, lambda *of, **named: noted.update({name: (of, named)}) or make(*of, **named))
 
     noted = {}
-    for module, name in ((worker, "BatchQueue"), (delivering, "Delivery"), (delivering, "DeadLetters")):
+    for module, name in ((worker, "BatchQueue"), (delivering_worker, "Delivery"), (delivering_worker, "DeadLetters")):
         noting(module, name)
     for (kind, (selector, size, key, older)), in_bytes in itertools.product(MADE.items(), (False, True)):
         given = {name: url if name == "url" else value for name, (value, *_) in TABLE[kind].items()}

@@ -7,7 +7,7 @@
 use crate::item::{Item, work};
 use crate::machine::process_cpu_nanos;
 use crate::rivals::Buffer;
-use drainq_core::batch::drain_threads::Running;
+use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, PartitionPolicy, Settings};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::CachePadded;

@@ -4,7 +4,7 @@ use crate::engine::{Drainq, Engine, Partitioned, Shape, Sink};
 use crate::item::{Item, Random};
 use crate::protocol::{Contestant, Figure, Goal, Report, quantile, rounds};
 use crossbeam::queue::ArrayQueue;
-use drainq_core::batch::drain_threads::Running;
+use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, Grouping, Settings};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

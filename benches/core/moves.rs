@@ -2,9 +2,9 @@
 
 use crate::item::{Item, work};
 use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
-use drainq_core::batch::drain_threads::Running;
 use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
+use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};

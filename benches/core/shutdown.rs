@@ -3,7 +3,7 @@
 use crate::engine::{Drainq, Engine, Shape, Sink};
 use crate::item::Item;
 use crate::protocol::{Contestant, Figure, Report, rounds};
-use drainq_core::batch::drain_threads::Running;
+use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, Grouping, Settings};
 use std::sync::mpsc::channel;
 use std::thread;

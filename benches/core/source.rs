@@ -13,7 +13,7 @@ use crate::item::Item;
 use crate::machine::process_cpu_nanos;
 use crate::protocol::{Contestant, Costs, Figure, Goal, Options, Report, part, rounds};
 use crate::rivals::{Buffer, MutexSwap};
-use drainq_core::batch::drain_threads::Running;
+use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Keyed, PartitionPolicy, Settings};
 use drainq_core::ring::{Refusal, RingItem};
 use drainq_core::sync::CachePadded;

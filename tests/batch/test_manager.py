@@ -48,14 +48,6 @@ def test_a_name_can_be_created_once():
     assert isinstance(refusal.value, RuntimeError)
 
 
-def test_get_or_create_gives_the_same_queue(recwarn):
-    gc.collect()  # of other tests, which may warn when they are collected
-    recwarn.clear()
-    first = BatchQueueManager.get_or_create("a", config())
-    assert BatchQueueManager.get_or_create("a", config()) is first
-    assert [str(w.message) for w in recwarn] == []
-
-
 def test_the_first_settings_win_and_others_are_warned_of():
     first = BatchQueueManager.get_or_create("a", config(buffer_size=10))
     with pytest.warns(DrainqWarning, match="buffer_size=10.*buffer_size=20"):
@@ -208,8 +200,9 @@ def test_a_queue_that_takes_the_name_during_a_shutdown_is_kept():
 @pytest.mark.parametrize("asked", ["get", "shutdown"])
 @pytest.mark.parametrize("stopped", [True, False])
 def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_runs(monkeypatch, stopped, asked):
-    """Making a queue with more threads than partitions warns, which runs Python code."""
-    made = []
+    """Making a queue with more threads than partitions warns, which runs Python code: one that is refused has threads
+    by then, which end."""
+    made, before = [], set(threading.enumerate())
 
     def take_the_name(*_args, **_kwargs):
         if not made:
@@ -227,6 +220,8 @@ def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_
             with pytest.raises(DuplicateName, match="'a'"):
                 BatchQueueManager.create("a", warns)
             (queue,) = made
+            new = [each for each in set(threading.enumerate()) - before if each.name.startswith("drainq-a-")]
+            assert len(new) == queue.thread_count == 1
     assert len(made) == 1 and queue.running
     assert BatchQueueManager.names() == ["a"]
     if asked == "get":
@@ -326,26 +321,6 @@ def test_a_queue_that_has_ended_is_kept_by_nobody(how):
     del queue
     gc.collect()
     assert gone() is None
-
-
-def test_a_queue_that_comes_too_late_for_its_name_is_shut_down(monkeypatch):
-    """The one that is refused has threads by then: they end."""
-
-    def take_the_name(*_args, **_kwargs):
-        if not made:
-            made.append(BatchQueueManager.create("a", config()))
-
-    made, before = [], set(threading.enumerate())
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        monkeypatch.setattr(warnings, "showwarning", take_the_name)
-        with pytest.raises(DuplicateName):
-            BatchQueueManager.create(
-                "a", BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(1))
-            )
-    assert made[0].running
-    new = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("drainq-a-")]
-    assert len(new) == made[0].thread_count == 1
 
 
 def test_a_queue_is_asked_for_by_its_settings():

@@ -37,6 +37,7 @@ def mistakes(tmp_path, log):
         "unknown command": (["nope"], "nope"),
         "unknown option": (["metrics", log, "--nope", *out], "--nope"),
         "no log": (["metrics", *out], "name logs, or what to --follow"),
+        "two ways": (["metrics", log, "--follow", log, *out], "name logs, or what to --follow: one of the two"),
         "missing log": (["metrics", str(tmp_path / "missing.log"), *out], "missing.log"),
         "a directory": (["metrics", str(tmp_path), *out], "is a directory"),
         "NUL in the name": (["metrics", "a\0b", *out], "cannot read"),

@@ -127,9 +127,3 @@ def test_a_signal_ends_a_following_cleanly(metrics, tmp_path, kind, number, code
     assert (process.returncode, err) == (code, said if code else "")
     assert "lines    7 read = 7 parsed + 0 bad; 7 requests in the tables: ok" in out
     assert "report: " in out
-
-
-def test_logs_and_follow_exclude_each_other(metrics, tmp_path):
-    for arguments in ((), (tmp_path / "a.log", "--follow", tmp_path)):
-        _, err = (process := metrics(*arguments)).communicate(timeout=PATIENCE)
-        assert (process.returncode, err) == (2, "drainq: name logs, or what to --follow: one of the two\n")

@@ -130,14 +130,6 @@ def test_a_backfill_of_what_is_not_installed_or_of_no_range_is_refused(queue, mo
     assert queue.stats().ready == 100
 
 
-def test_a_closed_schedule_that_is_forgotten_is_listed_no_more_and_a_running_one_is(queue):
-    for prefix in ("closed", "runs"):
-        queue.cron.install_periodic_tick(prefix, HOUR, str)
-    queue.cron._handles["closed"].close()
-    assert [queue.cron.forget(prefix) for prefix in ("closed", "runs")] == [1, 1]
-    assert [schedule.key_prefix for schedule in queue.cron.schedules()] == ["runs"]
-
-
 # --- what is called
 
 

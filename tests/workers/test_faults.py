@@ -300,23 +300,6 @@ def test_an_older_row_that_waited_out_an_outage_in_the_dead_letters_does_not_rep
         assert counts(out) == (5, 0, 0, 0, 0) and out.close()
 
 
-@pytest.mark.system
-def test_a_persister_adds_an_older_sum_and_keeps_the_newer_last_value(own_postgres):
-    make(own_postgres.url, "id INTEGER PRIMARY KEY, v INTEGER NOT NULL, note TEXT")
-    clock = ManualClock()
-    with DelayedQueue.open("memory:", "sums", clock=clock) as delayed:
-        out = persister(own_postgres.url, columns=["id", "v", "note"], delayed=delayed, clock=clock, retry_for=0)
-        own_postgres.stop("immediate")
-        out([(1, 1, "old"), (1, 1, "old"), (2, 1, "old")])
-        assert out.flush() and counts(out) == (0, 0, 3, 0, 0)
-        own_postgres.start()
-        out([(1, 10, "new")])
-        assert out.flush()
-        clock.advance(3600)
-        assert out.flush() and rows(own_postgres.url) == [(1, 12, "new"), (2, 1, "old")]
-        assert counts(out) == (4, 0, 0, 0, 0) and out.close()
-
-
 KILLED = """
 import sys
 from drainq.delayed import DelayedQueue

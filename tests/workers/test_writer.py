@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import sqlite3
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from drainq.delivery import Failure, Unavailable
 from drainq.delivery.sink_contract import Attempt
 from drainq.sql import Database, DatabaseError, Upsert
 from drainq.testing import ManualClock
-from drainq.workers import BatchWriter, DeliveryError, sql_sink
+from drainq.workers import BatchWriter, sql_sink
 from drainq.workers.sql_sink import TableSink
 from tests.patience import Call, eventually
 
@@ -34,18 +33,6 @@ def test_every_row_is_written_and_of_one_key_the_last(url, rows, threads):
         assert t.produce_many([(n % 50, f"v{n}") for n in range(500)]) == 500
     assert rows(url) == [(n, f"v{450 + n}") for n in range(50)]
     assert t.stats().sent == 500
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_poison_is_refused_row_by_row_and_the_rest_written(seed, url, rows):
-    rng = random.Random(seed)
-    items = [(n, rng.choice(["fine", "fine", None, object()])) for n in range(40)]
-    good = [item for item in items if item[1] == "fine"]
-    t = writer(url)
-    t(list(items))
-    assert rows(url) == good
-    assert (t.stats().sent, t.stats().refused) == (len(good), 40 - len(good))
-    assert not t.close()
 
 
 def test_a_sink_that_was_cancelled_and_closed_connects_again(url, rows):
@@ -101,16 +88,6 @@ def test_poison_goes_to_the_delayed_queue_and_is_sent_again(url, rows):
         assert rows(url) == [(2, None)]
         assert (t.stats().sent, t.stats().dead_lettered) == (3, 0)
         assert t.close()
-
-
-def test_a_batch_that_finds_no_database_is_lost_aloud(url):
-    t = writer(url)
-    with Database(url) as database:
-        database.execute("DROP TABLE t")
-    with pytest.raises(DeliveryError, match="no such table"):
-        t([(1, "a"), (2, "b")])
-    assert (t.stats().lost, t.stats().retried) == (2, 0)
-    assert not t.close()
 
 
 @pytest.mark.parametrize("more, message", [({"threads": 0}, "got 0"), ({"key": ["nope"]}, "nope")])

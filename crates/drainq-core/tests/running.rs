@@ -1,7 +1,7 @@
 //! A queue with threads of its own in a Rust program: they end with it, and nothing that was accepted is lost.
 #![cfg(not(any(loom, drainq_shuttle)))]
 
-use drainq_core::batch::drain_threads::Running;
+use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};

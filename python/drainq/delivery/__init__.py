@@ -17,7 +17,7 @@
 | ``item_bytes`` | weighs items, for a bound in bytes |
 | ``producing`` | the producer's side: produce and offer, as calls and as coroutines |
 | ``worker`` | the queue in front: the handler, flush, close, stats |
-| ``delivering`` | a worker with a sink, and with a delayed queue for what it gives up |
+| ``delivering_worker`` | a worker with a sink, and with a delayed queue for what it gives up |
 | ``type_owners`` | decides which worker of a shared queue owns which type |
 | ``sending_worker`` | a worker that hands each batch to a sink at once |
 """

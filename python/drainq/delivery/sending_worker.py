@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drainq._native import PartitionSelector
 from drainq.arguments import whole
 from drainq.callables import check_callable
-from drainq.delivery.delivering import Delivering
+from drainq.delivery.delivering_worker import Delivering
 from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import DeliveryError, Sink
 

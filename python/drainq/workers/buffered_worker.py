@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from drainq.arguments import Seconds, whole
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.delivering import Delivering
+from drainq.delivery.delivering_worker import Delivering
 from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import DeliveryError, Sink, error_text
 from drainq.timer import SHARED

@@ -31,7 +31,7 @@
 //! | [`stats`] | snapshots in which every item is in exactly one place |
 //! | [`shared_scheduler`] | drain threads that several queues share |
 //! | `shared_scheduler_board` | which of these threads works for which queue, under one lock |
-//! | [`drain_threads`] | drain threads for a program in Rust |
+//! | [`running`] | drain threads for a program in Rust |
 
 pub mod config;
 pub mod drain_balancer;
@@ -40,7 +40,6 @@ mod drain_hand_out;
 mod drain_idle_sleep;
 mod drain_step;
 pub mod drain_take;
-pub mod drain_threads;
 pub mod drain_worker;
 pub mod drop_counts;
 pub mod flush;
@@ -56,6 +55,7 @@ pub mod queue;
 mod queue_capacity;
 pub mod rebalance;
 pub mod rejection;
+pub mod running;
 pub mod shared_scheduler;
 mod shared_scheduler_board;
 pub mod shutdown;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A queue of typed items that drain threads hand to handlers in batches.
 ///
-/// It owns no thread: its user runs one [`super::Drainer`] per worker, as [`super::drain_threads::Running`] does.
+/// It owns no thread: its user runs one [`super::Drainer`] per worker, as [`super::running::Running`] does.
 pub struct BatchQueue<T: RingItem + Keyed> {
     id: u64,
     name: String,

@@ -41,7 +41,7 @@ type HandlersByKey<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn BatchHandler<T>>>>>>;
 /// Dropping it shuts the queue down: see [`Running::shutdown`].
 ///
 /// ```
-/// use drainq_core::batch::drain_threads::Running;
+/// use drainq_core::batch::running::Running;
 /// use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use std::sync::Arc;
