@@ -131,12 +131,6 @@ def test_an_answer_that_has_not_run_is_closed_and_shown_as_it_was():
         ).endswith("_CLOSED")
 
 
-@pytest.mark.parametrize("parameter", [*PARAMETERS, "handler", "key"])
-def test_what_cannot_be_called_is_refused(make_queue, parameter):
-    with pytest.raises(TypeError, match=f"^{parameter} must .*got 3$"):
-        offers(parameter, 3, make_queue)
-
-
 def test_the_methods_of_a_handler_are_looked_at_too(make_queue):
     class Consumes:
         def consume(self, batch):

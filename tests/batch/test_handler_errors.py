@@ -47,19 +47,6 @@ def test_without_an_error_handler_the_failure_is_logged(make_queue, caplog):
     assert any(record.exc_info and record.exc_info[0] is ZeroDivisionError for record in caplog.records)
 
 
-def test_an_error_handler_that_raises_is_logged(make_queue, caplog):
-    def on_error(batch, error):
-        raise RuntimeError("and again")
-
-    queue = make_queue(on_error=on_error)
-    queue.add_handler(int, lambda batch: 1 / 0)
-    queue.produce(1)
-    assert queue.flush(PATIENCE)
-    kinds = [record.exc_info[0] for record in caplog.records if record.exc_info]
-    assert kinds == [ZeroDivisionError, RuntimeError]
-    assert queue.stats().failed == 1
-
-
 def test_an_error_handler_that_keeps_a_batch_counts_it_as_dead_lettered(make_queue):
     class Keep:
         dead_letters = True

@@ -49,6 +49,7 @@ class Hanging(Sink):
     def __init__(self, *, heeds):
         self.go, self.entered, self.heeds = threading.Event(), threading.Event(), heeds
         self.cancelled, self.closed, self.rows, self.in_hand = False, threading.Event(), [], 0
+        self.batches = []
 
     def send(self, items):
         self.in_hand = len(items)
@@ -57,6 +58,7 @@ class Hanging(Sink):
         if self.cancelled and self.heeds:
             raise Unavailable("cancelled")
         self.rows += items
+        self.batches.append(items)
 
     def cancel(self):
         self.cancelled = True

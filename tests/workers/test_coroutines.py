@@ -10,7 +10,7 @@ import pytest
 from drainq import BatchQueue
 from drainq.sql import Database
 from drainq.workers import BatchWriter, DeliveryStopped, MetricsPersister, SendingWorker
-from tests.delivery.helpers import Table, agree, counts
+from tests.delivery.helpers import Hanging, Table, agree, counts
 
 PATIENCE = 60.0
 STEPS = 100  # of the loop while a coroutine waits: one that stopped the loop would end the test at its time limit
@@ -21,22 +21,6 @@ async def waits(task):
     for _ in range(STEPS):
         await asyncio.sleep(0)
     assert not task.done()
-
-
-class Gate(Table):
-    """A table that takes nothing until the test opens it."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.entered, self.closed = threading.Event(), threading.Event(), threading.Event()
-
-    def send(self, items):
-        self.entered.set()
-        assert self.open.wait(PATIENCE)
-        super().send(items)
-
-    def close(self):
-        self.closed.set()
 
 
 async def full(gate, **settings):
@@ -65,11 +49,11 @@ BOUNDS = pytest.mark.parametrize("bound", [{}, {"max_batch_bytes": 120}], ids=["
 @BOUNDS
 def test_a_coroutine_that_waits_for_a_full_worker_does_not_stop_the_loop(call, bound):
     async def main():
-        gate = Gate()
+        gate = Hanging(heeds=False)
         worker = await full(gate, **bound)
         task = asyncio.create_task(TWINS[call](worker))
         await waits(task)
-        gate.open.set()
+        gate.go.set()
         assert await task == QUEUED.get(call, True)
         assert await worker.close_async()
         assert agree(worker).sent == len(gate.rows) and gate.rows.count(2) == QUEUED.get(call, 0)
@@ -82,7 +66,7 @@ def test_a_coroutine_that_waits_for_a_full_worker_does_not_stop_the_loop(call, b
 @pytest.mark.parametrize("steps", [0, 1, 50])
 def test_a_cancelled_coroutine_leaves_the_books_right(call, bound, steps):
     async def main():
-        gate = Gate()
+        gate = Hanging(heeds=False)
         worker = await full(gate, **bound)
         queued = agree(worker).pending
         task = asyncio.create_task(TWINS[call](worker))
@@ -93,7 +77,7 @@ def test_a_cancelled_coroutine_leaves_the_books_right(call, bound, steps):
             await task
         if call != "close_async":
             assert agree(worker).pending == queued
-        gate.open.set()
+        gate.go.set()
         assert await worker.close_async(PATIENCE)
         assert await asyncio.to_thread(gate.closed.wait, PATIENCE)  # by the cancelled close, perhaps
         assert counts(worker) == (queued, 0, 0, 0, 0) and len(gate.rows) == queued
@@ -183,10 +167,10 @@ def test_a_stopped_worker_tells_a_coroutine():
 
 
 def test_a_flush_and_a_close_that_are_awaited_have_their_timeout(monkeypatch):
-    gate, seen = Gate(), []
+    gate, seen = Hanging(heeds=False), []
     worker = SendingWorker(gate)
     assert worker.produce(1) and asyncio.run(worker.flush_async(0)) is False
-    gate.open.set()
+    gate.go.set()
     with monkeypatch.context() as watched:
         watched.setattr(worker, "close", lambda timeout=None: seen.append(timeout) or False)
         assert asyncio.run(worker.close_async(7.5)) is False
@@ -206,7 +190,7 @@ def test_coroutines_route_the_types_of_a_shared_queue():
 
 def test_a_close_after_a_cancelled_one_waits_for_it():
     async def main():
-        gate = Gate()
+        gate = Hanging(heeds=False)
         worker = await full(gate)
         accepted, closing = agree(worker).accepted, asyncio.create_task(worker.close_async())
         await waits(closing)
@@ -214,7 +198,7 @@ def test_a_close_after_a_cancelled_one_waits_for_it():
         assert await worker.close_async(0) is False and agree(worker).accepted == accepted
         again = asyncio.create_task(worker.close_async())
         await waits(again)
-        gate.open.set()
+        gate.go.set()
         await again
         assert sum(counts(worker)) == accepted and agree(worker).pending == 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
@@ -115,34 +114,21 @@ def test_the_keywords_are_the_fields():
                 WORKERS[default]("", **wrong)
 
 
-class Gate(Table):
-    """A table that takes nothing until the test opens it, and keeps the batches apart."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.entered, self.batches = threading.Event(), threading.Event(), []
-
-    def send(self, items):
-        self.entered.set()
-        assert self.open.wait(PATIENCE)
-        self.batches.append(items)
-
-
 def test_a_full_worker_refuses_or_waits_until_a_deadline_as_its_strategy_says():
-    gate = Gate()
+    gate = Hanging(heeds=False)
     with SendingWorker(gate, buffer_size=2, strategy="if_possible", max_batch=1) as worker:
         assert worker.produce(0) and gate.entered.wait(PATIENCE)
         assert worker.produce_many(range(1, 9)) in (2, 3)  # a batch may be in hand beside the full queue
         assert worker.produce(9) is worker.offer(9, timeout=0) is worker.offer(9, timeout=0.001) is False
         accepted = agree(worker).accepted
-        gate.open.set()
+        gate.go.set()
         assert worker.offer(10, timeout=PATIENCE) and worker.flush(PATIENCE)
         assert gate.batches == [[n] for n in (*range(accepted), 10)]
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_bound_of_bytes_is_one_of_what_is_queued_and_of_a_batch_and_the_books_count_items(shared):
-    gate, row, refused = Gate(), "a" * 1_000_000, 0
+    gate, row, refused = Hanging(heeds=False), "a" * 1_000_000, 0
     with BatchQueue("shared", threads=1) as queue:
         own = {"queue": queue} if shared else {"strategy": "if_possible"}
         worker = SendingWorker(gate, max_batch_bytes=5_000_000, **own)
@@ -155,17 +141,17 @@ def test_a_bound_of_bytes_is_one_of_what_is_queued_and_of_a_batch_and_the_books_
         assert worker.stats().per_type == {str: 41 - refused, int: 1}
         if not shared:
             assert worker.produce_many([row, row]) == asyncio.run(worker.produce_many_async([row, row])) == 0
-        gate.open.set()
+        gate.go.set()
         assert worker.close(PATIENCE) and counts(worker) == (42 - refused, 0, 0, 0, 0)
     assert all(sum(map(bytes_of, batch)) <= 5_000_000 for batch in gate.batches) and len(gate.batches) > 1
 
 
 def test_a_worker_that_is_closed_with_a_bound_of_bytes_counts_what_it_never_got_as_lost():
-    gate = Gate()
+    gate = Hanging(heeds=False)
     worker = SendingWorker(gate, max_batch_bytes=1_000_000, max_batch=1, retry_for=0)
     assert worker.produce_many(["a"] * 5) == 5 and gate.entered.wait(PATIENCE)
     assert worker.close(0) is False and counts(worker) == (0, 0, 0, 5, 0)
-    gate.open.set()
+    gate.go.set()
 
 
 @pytest.mark.parametrize("kind", ["aggregator", "persister"])
