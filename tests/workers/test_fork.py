@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from drainq.sql import Database
 from tests.forked import needs_fork, output_of
 
@@ -14,11 +16,16 @@ def run(program: str, *arguments: str) -> None:
     output_of(WORKERS + program, *arguments)
 
 
-def test_a_forked_persister_writes_its_own_rows_through_a_connection_of_its_own(table, rows):
-    url = table("k TEXT PRIMARY KEY, n INTEGER")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_forked_persister_writes_its_own_rows_through_a_connection_of_its_own(kind, request, tmp_path):
+    url = f"sqlite:///{tmp_path}/fork.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    with Database(url) as database:
+        database.execute("DROP TABLE IF EXISTS fork_persister")
+        database.execute("CREATE TABLE fork_persister (k TEXT PRIMARY KEY, n BIGINT)")
+    columns = 'table="fork_persister", columns=["k", "n"], key=["k"], merge={"n": "sum"}'
     run(
+        f"worker = MetricsPersister(url=sys.argv[1], {columns}, flush_interval=None)"
         """
-worker = MetricsPersister(url=sys.argv[1], table="t", columns=["k", "n"], key=["k"], merge={"n": "sum"}, flush_interval=None)
 assert worker.produce(("parent", 1)) and worker.flush()
 worker.consume([("parent", 10)])
 
@@ -26,11 +33,12 @@ def child():
     assert worker.produce(("child", 100)) and worker.close()
 
 fork(child)
-assert worker.close()
+assert worker.close() and worker.stats().retried == 0
 """,
         url,
     )
-    assert rows(url) == [("child", 100), ("parent", 11)]
+    with Database(url) as database:
+        assert sorted(database.execute("SELECT k, n FROM fork_persister")) == [("child", 100), ("parent", 11)]
 
 
 def test_a_forked_writer_writes_through_a_connection_of_its_own(table, rows):
@@ -53,30 +61,6 @@ assert worker.close()
         url,
     )
     assert rows(url) == [("child", 3), ("parent", 1), ("parent", 2), ("parent", 4)]
-
-
-def test_a_forked_persister_leaves_the_parents_postgresql_connection_alone(postgres_url):
-    with Database(postgres_url) as database:
-        database.execute("DROP TABLE IF EXISTS fork_persister")
-        database.execute("CREATE TABLE fork_persister (k TEXT PRIMARY KEY, n BIGINT)")
-    run(
-        """
-worker = MetricsPersister(url=sys.argv[1], table="fork_persister", columns=["k", "n"], key=["k"], merge={"n": "sum"})
-worker.consume([("parent", 1)])
-assert worker.flush()
-
-def child():
-    worker.consume([("child", 2)])
-    assert worker.close()
-
-fork(child)
-worker.consume([("parent", 4)])
-assert worker.close() and worker.stats().retried == 0
-""",
-        postgres_url,
-    )
-    with Database(postgres_url) as database:
-        assert sorted(database.execute("SELECT k, n FROM fork_persister")) == [("child", 2), ("parent", 5)]
 
 
 def test_forked_declared_metrics_write_what_they_took_themselves(tmp_path):
