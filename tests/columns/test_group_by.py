@@ -313,12 +313,6 @@ def test_arguments_are_refused_with_their_value(arguments, error, told):
 
 
 def test_other_arguments_too():
-    with pytest.raises(
-        ValueError, match="max_groups must be None .unbounded. or a whole number .int. of at least 1, got 0"
-    ):
-        GroupBy("k", {}, max_groups=0)
-    with pytest.raises(ValueError, match="relative_accuracy must be"):
-        GroupBy("k", {}, relative_accuracy=2)
     with pytest.raises(TypeError, match="batch must be a record batch or a table, got an array"):
         GroupBy("k", {}).add(pa.array([1]))
     with pytest.raises(TypeError, match="batch must have Arrow's PyCapsule interface"):

@@ -103,9 +103,13 @@ def test_the_first_thousand_sub_queues_have_samples_of_their_own() -> None:
 
 
 def test_the_label_of_a_sub_queue_is_its_text_or_integer_or_the_class_of_its_key_and_200_characters_at_most() -> None:
+    class Tenant:
+        def __repr__(self):
+            raise RuntimeError("no code of the key's runs")
+
     texts = {
-        "mail": "mail", "": "", -5: "-5", 10**300: str(10**300)[:200], "é" * 201: "é" * 200, "é" * 200: "é" * 200 + "-2",
-        True: "<bool>", None: "<NoneType>", ("mail",): "<tuple>", b"mail": "<bytes>", 2.5: "<float>",
+        Tenant(): "<Tenant>", Tenant(): "<Tenant>-2", 1: "1", "1": "1-2", "mail": "mail", "": "", -5: "-5", 10**300: str(10**300)[:200], "é" * 201: "é" * 200, "é" * 200: "é" * 200 + "-2",
+        False: "<bool>", None: "<NoneType>", ("mail",): "<tuple>", b"mail": "<bytes>", 2.5: "<float>",
     }  # fmt: skip
     queue = MultiQueue()
     for key in texts:
