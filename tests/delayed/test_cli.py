@@ -87,6 +87,7 @@ def test_a_command_that_looks_changes_no_file(call, tmp_path, there):
 def test_commands_work_while_an_index_that_only_helps_is_missing(call, database):
     queue = database.open(migrate=False) if database.open() else None
     queue.offer_or_update("urgent", 1, 0, priority=-1)
+    database.lose_the_priority_index()
     code, out, _ = call("stats", "--queue", "mail", "--format", "json")
     assert code == 0 and json.loads(out)["ready"] == 1
     assert "KindPlusPriorityIndex" in call("migrate", "--sql")[1]

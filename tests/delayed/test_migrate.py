@@ -75,6 +75,7 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
             "when a tick was recorded, and the schedules by name",
             "the queues by name, and what they have finished",
             "priorities",
+            *(["an index for delivery by priority"] if database.backend == "postgresql" else []),
         ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""
@@ -105,6 +106,7 @@ def test_the_tables_and_indexes_are_these(database, run):
         assert not storage.is_ready()
         storage.migrate()
         storage.mark_ranked("k", name="n", type_name="t")
+        database.lose_the_priority_index()
         assert storage.is_ready(), "an index that only makes a queue faster may be missing"
         shown = storage.migration_sql()
         assert shown.count("CREATE INDEX ") == 1 and shown.count("11. " if database.backend == "postgresql" else "10. ")

@@ -93,11 +93,16 @@ def indexes(world):
 RANK_INDEX = "__KindPlusPriorityIndex"
 
 
-def test_the_index_for_priorities_is_made_for_the_first_message_that_has_one(database):
+def test_the_index_for_priorities_costs_a_queue_without_them_nothing(database):
     queue = database.open()
     queue.offer_batch([message(database, f"{n}") for n in range(3)])
     database.open().close()
-    assert RANK_INDEX not in indexes(database), "who has no priorities pays for none"
+    if database.backend == "sqlite":
+        assert RANK_INDEX not in indexes(database)
+    else:
+        size = f"SELECT pg_catalog.pg_relation_size('\"{database.table}{RANK_INDEX}\"')"
+        with queue._session.storage._pool.cursor() as cursor:
+            assert cursor.execute(size).fetchone()[0] == 8192, "an index without entries"
     queue.offer_or_update("urgent", "urgent", database.now, priority=-1)
     wait_until(lambda: RANK_INDEX in indexes(database), "the index")
     assert taken(database.open()) == ["urgent", "0", "1", "2"]
@@ -106,9 +111,40 @@ def test_the_index_for_priorities_is_made_for_the_first_message_that_has_one(dat
 def test_the_index_for_priorities_that_could_not_be_made_is_made_by_the_next_open(database):
     queue = database.open(migrate=False) if database.open() else None
     queue.offer_or_update("urgent", "urgent", database.now, priority=-1)
+    database.lose_the_priority_index()
     assert RANK_INDEX not in indexes(database)
     database.open()
     assert RANK_INDEX in indexes(database)
+
+
+def test_offers_with_priorities_in_open_transactions_wait_for_none(postgres):
+    """The second transaction gives up after a second if it must wait for the first, and pausing would, too."""
+    import psycopg
+
+    one, other = postgres.open("one"), postgres.open("other")
+    with psycopg.connect(postgres.url) as first, psycopg.connect(postgres.url) as second:
+        second.execute("SET lock_timeout = '1s'")
+        for which, (queue, again) in enumerate([(one, other), (other, one)]):
+            for number, connection in enumerate((first, second)):
+                queue.offer(f"{which} {number}", 1, priority=1, connection=connection)
+                again.offer(f"more {which} {number}", 1, priority=1, connection=connection)
+        assert one.pause() and one.resume()
+        second.rollback()
+    assert (len(one.peek()), len(other.peek())) == (2, 2)
+
+
+def test_a_message_without_priority_is_found_behind_many_with_a_lower_one(postgres, monkeypatch):
+    """A slow poll skips them from then on, and searches all within a poll period."""
+    from drainq.delayed.storage.postgres import scan_floor
+
+    monkeypatch.setattr(scan_floor, "SLOW", 0.0)
+    queue = postgres.open()
+    queue.offer_batch([message(postgres, f"low {n}", 1, n - 100) for n in range(50)])
+    assert len(taken(queue)) == 50
+    assert queue._session.storage._mark(queue._session.kind).start() > scan_floor.LOWEST
+    queue.offer_batch([message(postgres, f"more {n}", 1, n - 100) for n in range(50)])
+    queue.offer("plain", "plain", postgres.now - 1000)
+    assert taken(queue)[:2] == ["plain", "more 0"]
 
 
 def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
@@ -116,20 +152,19 @@ def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
 
     import psycopg
 
+    from drainq.delayed.storage.postgres.scan_floor import LOWEST
     from drainq.delayed.storage.postgres.take_sql import TAKE
 
     queue = postgres.open(migrate=False) if postgres.open() else None
     queue.offer_batch([message(postgres, f"{n}", n % 7 - 3, -1) for n in range(5000)])
-    queue.offer_batch([message(postgres, f"later {n}", -5, 1000) for n in range(5000)])
-    postgres.open()
-    wait_until(lambda: RANK_INDEX in indexes(postgres), "the index")
+    queue.offer_batch([message(postgres, f"later {n}", n % 2 * -5, 1000) for n in range(5000)])
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"VACUUM ANALYZE {postgres.table}")
     session = queue._session
-    now = int(postgres.now * 1000)
+    values = {"kind": session.kind, "now": int(postgres.now * 1000), "until": 1, "lock": "x", "start": LOWEST}
     for limit, most in ((1, 60), (100, 3500)):
         take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[True, False], limit)
         with session.storage._pool.transaction() as cursor:
-            plan = cursor.execute(take, {"kind": session.kind, "now": now, "until": now + 1, "lock": "x"}).fetchone()[0]
+            plan = cursor.execute(take, values).fetchone()[0]
         assert '"Sort"' not in json.dumps(plan), plan
         assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < most

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from drainq.arguments import Seconds, seconds
@@ -260,13 +261,16 @@ class Session:
     def mark_ranked(self, connection: Any) -> None:
         """Deliver the queue by priority. Called before its first offer with a priority."""
         self.check_open()
-        if connection is not None:  # part of the caller's transaction, and undone with it
-            self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name, connection=connection)
-        elif not self._ranked:
-            self.call(lambda: self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name))
-            if self.migrates:
-                SHARED.after(0.0, self._migrate)
-            self._ranked = True
+        if self._ranked:
+            return
+        mark = partial(self.storage.mark_ranked, self.kind, name=self.name, type_name=self.codec.type_name)
+        if connection is not None and not self.storage.marks_apart:
+            mark(connection=connection)  # undone with the caller's transaction
+            return
+        self.call(mark)
+        if self.migrates:
+            SHARED.after(0.0, self._migrate)
+        self._ranked = True
 
     def _migrate(self) -> None:
         """Create the index that only a queue with priorities needs, which may have to wait for others' transactions."""

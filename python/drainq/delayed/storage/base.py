@@ -74,6 +74,10 @@ class Storage(ABC):
     """Whether a consumer should prefetch: if a statement costs a round trip and never waits for another transaction of
     the same program."""
 
+    marks_apart = False
+    """Whether an offer in the caller's transaction marks its queue in another one. If the mark locked a row until the
+    caller's commit, callers of one queue would take turns."""
+
     is_shared: bool
     """Whether other processes can use this storage, too."""
 

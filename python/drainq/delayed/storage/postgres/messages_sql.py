@@ -263,10 +263,11 @@ PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "pa
 """Whether a queue is paused."""
 
 MARK_RANKED = """
-INSERT INTO {queues} AS q ("pKind", "name", "typeName", "ranked") VALUES (%(kind)s, %(name)s, %(type)s, true)
-ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true WHERE NOT q."ranked"
+INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") SELECT %(kind)s::text, %(name)s::text, %(type)s::text, true
+WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s::text AND "ranked")
+ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true
 """
-"""Deliver a queue by priority from now on."""
+"""Deliver a queue by priority from now on. A queue that is so already is only read."""
 
 DATABASE_TIME = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8"
 """Seconds since the epoch by the server's clock."""

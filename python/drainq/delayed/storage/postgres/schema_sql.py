@@ -143,9 +143,8 @@ MIGRATIONS = (
         "an index for delivery by priority",
         Index(
             "rank_index",
-            'CREATE INDEX IF NOT EXISTS {rank_index} ON {table} ("pKind", "priority", "scheduledAt", "id")',
-            'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "ranked")',
-            later=True,
+            'CREATE INDEX IF NOT EXISTS {rank_index} ON {table} ("pKind", "priority", "scheduledAt", "id")'
+            ' WHERE "priority" <> 0',
         ),
     ),
 )

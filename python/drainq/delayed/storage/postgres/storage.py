@@ -42,6 +42,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     """
 
     worth_prefetching = True
+    marks_apart = True
     is_shared = True
 
     # --- consumers

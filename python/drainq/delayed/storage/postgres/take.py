@@ -57,18 +57,19 @@ class PostgresTakes(PostgresStatements):
     def _acquire(self, ask: Callable[..., Any], kind: str, limit: int, values: dict[str, Any]) -> Fetched:
         """Take messages by the statement that ``ask`` runs."""
         acknowledge = "done" in values
-        if kind in self._by_priority:
-            return _fetched(ask(self._statement(True, acknowledge, limit), values), values)
+        by_priority = kind in self._by_priority
         mark = self._mark(kind)
         values["start"] = start = mark.start()
         started = time.monotonic()
-        answer = ask(self._statement(False, acknowledge, limit), values)
+        answer = ask(self._statement(by_priority, acknowledge, limit), values)
         took = time.monotonic() - started
         fetched = _fetched(answer, values)
-        mark.polled(start, took, fetched.rows, values["now"])
+        plain = [row for row in fetched.rows if row.priority == 0] if by_priority else fetched.rows
+        if len(fetched.rows) < limit or fetched.rows[-1].priority >= 0:  # else the others were enough
+            mark.polled(start, took, plain, values["now"])
         if fetched.rows:
             return fetched
-        if answer.get_value(0, 1) == _TRUE:
+        if not by_priority and answer.get_value(0, 1) == _TRUE:
             self._by_priority.add(kind)
         elif start == LOWEST or mark.is_empty():
             return fetched

@@ -17,20 +17,33 @@ _EARLIEST = """
 
 _BY_PRIORITY = """
     WITH RECURSIVE ranks(rank) AS (
-        (SELECT "priority" FROM {table} WHERE "pKind" = %(kind)s ORDER BY "priority" LIMIT 1)
+        SELECT LEAST((SELECT "priority" FROM {table} WHERE "pKind" = %(kind)s AND "priority" <> 0
+                      ORDER BY "priority" LIMIT 1), 0)
         UNION ALL
-        SELECT (SELECT "priority" FROM {table} WHERE "pKind" = %(kind)s AND "priority" > rank
-                ORDER BY "priority" LIMIT 1)
-        FROM ranks WHERE rank IS NOT NULL)
+        SELECT CASE WHEN rank < 0 THEN LEAST(next, 0) ELSE next END
+        FROM ranks CROSS JOIN LATERAL (
+            SELECT (SELECT "priority" FROM {table} WHERE "pKind" = %(kind)s AND "priority" <> 0 AND "priority" > rank
+                    ORDER BY "priority" LIMIT 1) AS next) AS found
+        WHERE rank IS NOT NULL)
     SELECT due."id" FROM ranks CROSS JOIN LATERAL (
-        SELECT "id" FROM {table}
-        WHERE "pKind" = %(kind)s AND "priority" = rank AND "scheduledAt" <= %(now)s{but}
+        SELECT "id" FROM (SELECT "id" FROM {table}
+        WHERE rank = 0 AND "priority" = 0
+            AND "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
         ORDER BY "scheduledAt", "id"
         LIMIT {limit}
-        FOR UPDATE SKIP LOCKED) AS due
+        FOR UPDATE SKIP LOCKED) AS plain
+        UNION ALL
+        SELECT "id" FROM (SELECT "id" FROM {table}
+        WHERE "priority" <> 0 AND "priority" = rank AND "pKind" = %(kind)s AND "scheduledAt" <= %(now)s{but}
+        ORDER BY "scheduledAt", "id"
+        LIMIT {limit}
+        FOR UPDATE SKIP LOCKED) AS ranked) AS due
     WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")
     LIMIT {limit}"""
-"""The earliest due messages by priority: one priority after the other, found by index, until there are enough."""
+"""The earliest due messages by priority: one priority after the other, found by index, until there are enough.
+
+Messages of priority 0 are found by the index on due times, the others by an index of their own, which costs a queue
+without priorities nothing. ``start`` skips due messages of other priorities, and dead rows, before the first of 0."""
 
 _TAKE = (
     """
