@@ -66,6 +66,35 @@ def alb(r):
     )  # fmt: skip
 
 
+def caddy(r):
+    headers = {"Accept": ["*/*"], "Referer": [r[8]], "User-Agent": [r[9], "second"]}
+    request = {"remote_ip": "10.9.9.9", "remote_port": "1", "client_ip": r[0], "proto": "HTTP/2.0", "method": "GET",
+               "host": "e", "uri": f"{r[3]}?q=1", "headers": headers, "tls": {"resumed": False, "proto": "h2"}}  # fmt: skip
+    return json.dumps(
+        {"level": "info", "ts": r[2] + 0.25, "logger": "http.log.access", "msg": "handled request", "request": request,
+         "bytes_read": 0, "user_id": "", "duration": r[7], "size": r[6], "status": r[5], "resp_headers": headers}
+    )  # fmt: skip
+
+
+def traefik(r):
+    return json.dumps(
+        {"ClientAddr": f"{r[0]}:52106", "ClientHost": r[0], "ClientPort": "52106", "DownstreamContentSize": r[6],
+         "DownstreamStatus": r[5], "Duration": round(r[7] * 1e9), "OriginDuration": 7, "OriginStatus": 0,
+         "RequestPath": f"{r[3]}?q=1", "RequestProtocol": "HTTP/1.1", "StartLocal": iso(r[2] + 3600), "StartUTC": iso(r[2]),
+         "level": "info", "msg": "", "time": iso(r[2] + 9), "request_Referer": r[8], "request_User-Agent": r[9]},
+        separators=(",", ":"),
+    )  # fmt: skip
+
+
+def nginx(r):
+    return json.dumps(
+        {"time_local": clf(r[2]), "remote_addr": r[0], "remote_user": r[1], "request": r[4], "status": str(r[5]),
+         "body_bytes_sent": str(r[6]), "request_time": f"{r[7]:.3f}", "http_referer": r[8], "http_user_agent": r[9],
+         "upstream_response_time": ""},
+        ensure_ascii=False,
+    )  # fmt: skip
+
+
 SEEN = {  # the milliseconds that a format has of a request of s seconds
     "us": lambda s: round(s * 1e6) / 1000,
     "ms": lambda s: float(int(s * 1000)),
@@ -103,6 +132,14 @@ LOGS = {
     "cri:common": (lambda r: f"2025-03-29T22:00:00.000000000Z stdout F {common(r)}", "none"),
     "tomcat:%h %l %u %t \"%r\" %s %b %D": (lambda r: f"{common(r)} {int(r[7] * 1000)}", "ms"),
     "tomcat:%h %l %u %t \"%r\" %s %b %T": (lambda r: f"{common(r)} {r[7]:.3f}", "point"),
+    "caddy_json": (caddy, "us"),
+    "traefik_json": (traefik, "us"),
+    "nginx_json": (nginx, "point"),
+    "cri:caddy_json": (lambda r: f"2025-03-29T22:00:00.000000000Z stdout F {caddy(r)}", "us"),
+    "docker:nginx_json": (lambda r: json.dumps({"log": f"{nginx(r)}\n", "stream": "stdout"}), "point"),
+    '{ \\"time\\":\\"%t\\", \\"a\\":[\\"%a\\"], \\"r\\":\\"%m %U%q %H\\", \\"s\\":%>s, \\"b\\":%B, \\"us\\":%D }': (
+        lambda r: json.dumps({"time": f"[{clf(r[2])}]", "a": r[0], "r": r[4], "s": r[5], "b": r[6], "us": r[7] * 1e6}), "us",
+    ),
     '%(h)s %(l)s %(u)s %(t)s "%(r)s" %(s)s %(b)s "%({Referer}i)s" "%({User-Agent}i)s" %(D)s': (
         lambda r: f"{combined(r)} {round(r[7] * 1e6)}", "us",
     ),
@@ -125,6 +162,8 @@ def truth(name, r):
     table = compiled(name)[1]
     names = [text if any(meaning == kind for _, meaning, _ in table) else None
              for kind, text in (("referrer", r[8].encode()), ("agent", r[9].encode()))]  # fmt: skip
+    if compiled(name)[2] is None:
+        names = [text or None for text in names]
     milliseconds = SEEN[LOGS[name][1]](r[7])
     return (
         r[0].encode(),
@@ -188,16 +227,105 @@ def test_the_job_reads_each_log_by_its_own_format(tmp_path, capsys):
 @pytest.mark.system
 def test_spark_reads_each_format_as_threads_do(spark, tmp_path):
     pytest.importorskip("pyspark")
-    names = ["vhost_combined", "alb", "syslog:nginx_main", "docker:nginx_main"]
+    names = [
+        "vhost_combined",
+        "alb",
+        "syslog:nginx_main",
+        "docker:nginx_main",
+        "caddy_json",
+        "cri:caddy_json",
+        "traefik_json",
+    ]
     paths = [str(tmp_path / name.replace(":", "_")) for name in names]
     for name, path in zip(names, paths):
         Path(path).write_text("".join(f"{LOGS[name][0](r)}\n" for r in requests(200)))
     found = []
     for engine, context in (("local", None), ("spark", spark.sparkContext)):
         outcome = run(paths, out=tmp_path / engine, engine=engine, context=context)
-        assert (outcome.reconciled, outcome.parsed, [log.format for log in outcome.sources]) == (True, 800, names)
+        assert (outcome.reconciled, outcome.parsed, [log.format for log in outcome.sources]) == (
+            True,
+            200 * len(names),
+            names,
+        )
         found.append(contents(f"sqlite:///{tmp_path}/{engine}/metrics.db"))
     assert found[0] == found[1]
+
+
+JSON = '{"t":"$msec","who":{"ip":"$remote_addr","by":"$realip_remote_addr"},"u":"$uri","s":"$status","b":"$bytes_sent",' \
+    '"h":{"ref":"$http_referer","agent":"$http_user_agent"},"d":"$duration_ms"}'  # fmt: skip
+
+
+def read_by_python(line):
+    """Return the record of a line by ``JSON``, as Python's json reads it, or None."""
+    try:
+        line = json.loads(line)
+        first = lambda value: (value[0] if value else None) if isinstance(value, list) else value  # noqa: E731
+        who, head = line.get("who") or {}, line.get("h") or {}
+        if not isinstance(who, dict) or not isinstance(head, dict):
+            return None
+        text = [
+            first(value) or None
+            for value in (who.get("ip"), who.get("by"), line.get("u"), head.get("ref"), head.get("agent"))
+        ]
+        if not all(value is None or isinstance(value, str) for value in text):
+            return None
+        ip, by, path, referrer, agent = (value and value.encode(errors="surrogatepass") for value in text)
+        amount = line.get("d")
+        milliseconds = None if amount in (None, "", "-") else float(amount)
+        size = line.get("b")
+        second, status = int(float(line["t"])), int(line["s"])
+        return (ip or by or b"-", second, path.split(b"?")[0], status, int(size or 0), referrer, agent, milliseconds)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def test_lines_of_json_are_read_as_python_reads_them():
+    dice, lines = random.Random(3), []
+    texts = ["", None, "-", "a", 'q"\\/\b\n\u00e9\U0001f600', "\udcff", ["x", "y"], [], ["é"], [None]]
+    for _ in range(4000):
+        fields = [
+            ("t", dice.choice([1_743_285_600, 1743285600.75, "1743285600.125", 1.7e9, None, "no"])),
+            ("who", dice.choice([{"ip": "::1", "by": "10.0.0.9"}, {"ip": dice.choice(["", None, []]), "by": ["10.0.0.1"]}, None, {}])),
+            ("u", dice.choice(["/a", "/a?b=c", ["/é"], "/" + "x" * 300, None, ""])),
+            ("s", dice.choice([200, "404", 0, None])), ("b", dice.choice([0, 12, "17", "", None, 2**33])),
+            ("h", dice.choice([None, {"ref": dice.choice(texts), "agent": dice.choice(texts), "x": {"ref": [1, {"agent": 2}]}}])),
+            ("d", dice.choice([0, 1, 0.25, 1.5e-05, 7.123456789012345, "12", None, "-"])),
+            ("deep", {"t": [1, {"u": None}], "s": 1e300}), ("tt", 1), ("", "\\"),
+        ]  # fmt: skip
+        dice.shuffle(fields)
+        cut = dice.choice([len(fields)] * 3 + [5])
+        line = json.dumps(
+            dict(fields[:cut]), ensure_ascii=dice.random() < 0.5, separators=dice.choice([None, (",", ":")])
+        )
+        line = (
+            line.replace("u", "\\u0075") if dice.random() < 0.05 and "\\" not in line and "null" not in line else line
+        )
+        end = dice.choice([None] * 9 + [dice.randrange(len(line))])
+        lines.append(line[:end].encode(errors="surrogatepass"))
+    columns, bad = parse_access_log(b"\n".join(lines) + b"\n", compiled(JSON))
+    places = {place for place, *_ in bad}
+    truths = [read_by_python(line) for line in lines]
+    assert [line for place, line in enumerate(lines) if (truths[place] is None) != (place in places)] == []
+    assert [tuple(row.values()) for row in columns.to_pylist()] == [row for row in truths if row is not None]
+    assert len(columns) > 500 and len(bad) > 500
+    reasons = {reason for *_, reason in bad}
+    assert reasons == {
+        "cut off in the JSON", "no object of JSON", "empty line", "no such time",
+        "no time, path or status under the keys that the format has"
+    }  # fmt: skip
+    columns, bad = parse_access_log(b'no\n\n{"s":1}{\n{"who":7}\n\xff', compiled(JSON))
+    assert [reason for *_, reason in bad] == [
+        "no object of JSON", "empty line", "no object of JSON", "no value of that kind where the format has it",
+        "no object of JSON",
+    ]  # fmt: skip
+
+
+def test_json_with_other_keys_is_refused_with_a_declaration_to_fill_in(tmp_path):
+    log = tmp_path / "log"
+    log.write_text('{"when":1,"url":"secret"}\n' * 9)
+    with pytest.raises(UserError, match=r"JSON with keys that are not known; .* --format '\{") as error:
+        find(0, str(log))
+    assert "secret" not in str(error.value)
 
 
 def test_a_followed_file_is_read_by_its_format(tmp_path, following):
@@ -219,6 +347,8 @@ def test_what_is_no_declaration_is_refused(capsys):
         "rubbish": "one of common, combined",
         "$remote_addr $status": "a time, a path",
         "%h %t %r": "a status",
+        '{"t":"$msec","u":"$uri","s":"is $status"}': "must have a status",
+        "{": "an object of JSON with their fields",
         '$remote_addr$status [$time_local] "$request"': "must have a text between two fields",
     }
     for wrong, told in cases.items():

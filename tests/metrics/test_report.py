@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import hashlib
+import html
 import io
 import json
 import re
@@ -15,6 +18,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pygal")
 
 
+from drainq import __version__
 from drainq.metrics import plots, report
 from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
@@ -37,6 +41,15 @@ def fill(database):
             sketch = DDSketch(RELATIVE_ERROR)
             sketch.add(20.0 + minute, 10)
             database.execute("UPDATE service_minute SET latency = ? WHERE minute = ?", (sketch.to_bytes(), at))
+            database.execute(
+                "INSERT INTO endpoint_minute (endpoint, minute, requests, bytes, errors, p99_ms, latency) "
+                "VALUES (?, ?, 8, 800, 1, ?, ?), ('/slow', ?, 2, 9, 0, 900.5, ?)",
+                (HOSTILE, at, 20.0 + minute, sketch.to_bytes(), at, sketch.to_bytes()),
+            )
+            database.execute(
+                "INSERT INTO client_hour VALUES (?, ?, ?, 70, 3), (?, ?, 9, 1, 1)", ("::1", at, minute, HOSTILE, at)
+            )
+            database.execute("INSERT INTO referrer_day VALUES (?, ?, 4)", (HOSTILE, at))
         database.execute("INSERT INTO bad_lines VALUES (?, 7, ?, 'cut off')", (HOSTILE, HOSTILE))
         database.execute("INSERT INTO sources VALUES ('x', ?, 31, 30, 1, '2026-01-01')", (HOSTILE,))
     return JobOutcome([], top=[(HOSTILE, 25, 2500), ("/", 5, 500)])
@@ -67,14 +80,27 @@ def page_of(database, tmp_path, outcome):
     return text, reader
 
 
-def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, tmp_path, recwarn):
+def test_the_page_has_its_five_plots_and_asks_nothing_of_the_network(database, tmp_path, recwarn):
     gc.collect()  # of other tests, which may warn when they are collected
     recwarn.clear()
     text, reader = page_of(database, tmp_path, fill(database))
-    assert reader.tags.count("svg") == 4
+    assert reader.tags.count("svg") == 5
     assert re.search(r"<b>21(\.\d)? ms</b><span>p50<", text)  # of all minutes together
-    assert reader.outside == [] and not {"script", "desc"} & set(reader.tags) and "url(http" not in text
-    assert "default-src 'none'" in text
+    assert reader.outside == [] and "desc" not in reader.tags and "url(http" not in text
+    [script] = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", text)]
+    shown = html.escape(shortened(HOSTILE, 400))
+    p99 = pytest.approx(22, rel=0.01)
+    assert [shown, "24", "3", "12.50", "2,400"] in [row[:5] for row in rows]
+    assert [float(row[6]) for row in rows if row[:2] == [shown, "24"]] == [p99, p99]
+    slowest = [(row[0], row[7]) for row in rows if len(row) == 8]
+    assert slowest == [("/slow", "900.50"), (shown, "22.00")]
+    assert [row for row in rows if row[0] == "::1" or row[1:] in (["27", "3", "3"], ["12"])] == [
+        [shown, "27", "3", "3"], ["::1", "3", "9", "210"], [shown, "12"],
+    ]  # fmt: skip
+    assert re.search(rf"; made 20\d\d-\d\d-\d\d \d\d:\d\d UTC by drainq {re.escape(__version__)}<", text)
     assert not [str(w.message) for w in recwarn]
 
 

@@ -31,8 +31,14 @@ PAGE = [
     "Request times, percentiles (each within 1%)",
     "40|48|56|64|01-01 12:00|01-01 15:00|01-01 18:00|01-01 21:00|01-02 00:00|01-02 03:00|01-02 06:00|01-02 09:00|"
     "milliseconds|p50|p90|p99",
+    "Statuses over time",
+    "0|400|800|1,200|1,600|2,000|01-01 12:00|01-01 15:00|01-01 18:00|01-01 21:00|01-02 00:00|01-02 03:00|01-02 06:00|"
+    "01-02 09:00|in 15 minutes|2xx|5xx|6xx",
+    "Endpoints with the most requests",
+    "Endpoints with the most requests|endpoint|requests|errors|errors %|bytes|p50 ms|p99 ms|"
+    f"/{'a' * 60}|0|0|0.00|0|-|-|/b|0|0|0.00|0|-|-",
     "Bad lines (the first 20)",
-    "|".join(["Lines that are in neither log format, with the reason|source|line|reason|text", *BAD]),
+    "|".join(["Lines that are no record, with the reason|source|line|reason|text", *BAD]),
     "Logs",
     "Every log in the database|log|lines|parsed|bad|loaded at|b.log|3,000|2,985|15|2026-01-01|"
     f"{'a' * 397}...|1,003|993|10|2026-01-02",
@@ -49,7 +55,9 @@ def drawn(monkeypatch):
 
 def texts(page):
     """Return the texts of each line and of each picture, without those of a picture's styles."""
-    page = re.sub(r"<style.*?</style>", "", page.partition("<main>")[2], flags=re.DOTALL)
+    page = re.sub(
+        r"<(style|script).*?</\1>|; made 20.*? by drainq [^<]*", "", page.partition("<main>")[2], flags=re.DOTALL
+    )
     lines = [
         re.sub(r"\|+", "|", re.sub(r"<[^>]*>", "|", line)).strip("|") for line in re.split(r"\n|<svg|</svg>", page)
     ]
@@ -77,6 +85,8 @@ def test_the_page_says_all_of_this_and_nothing_else(database, tmp_path, drawn):
     assert texts(page) == PAGE
     first, end = 1767261600, 1767261600 + 86_400 + 900
     assert [settings(chart) for chart in drawn] == [
+        {**AGAINST_TIME, "range": (0, 2000 * 1.05), "xrange": (first, end), "show_dots": False, "legend_at_bottom_columns": 3,
+         "colors": (plots.CLASSES["2xx"], plots.CLASSES["5xx"], plots.SOFT)},
         {**AGAINST_TIME, "range": (0, 2001 * 1.05), "xrange": (first, end), "colors": (plots.BLUE, plots.RED),
          "show_dots": False, "legend_at_bottom_columns": 2},
         {**BARS, "range": (0, 2000 * 1.2), "height": 96},
@@ -84,9 +94,12 @@ def test_the_page_says_all_of_this_and_nothing_else(database, tmp_path, drawn):
         {**AGAINST_TIME, "range": pytest.approx((40 / 1.2, 60 * 1.2), rel=RELATIVE_ERROR), "xrange": (first, end),
          "colors": plots.PERCENTILE_COLOURS, "logarithmic": True, "legend_at_bottom_columns": 3},
     ]  # fmt: skip
-    over_time, _, shares, percentiles = drawn
+    _, over_time, _, shares, percentiles = drawn
     assert [options.get("fill") for _, options in over_time.raw_series] == [True, None]
     assert [options["allow_interruptions"] for _, options in percentiles.raw_series] == [True] * 3
+    assert [(options["title"], sorted(set(values))[-1]) for values, options in drawn[0].raw_series] == [
+        ("2xx", (1767348900, 1000)), ("5xx", (1767348900, 2)), ("6xx", (1767348900, 0)),
+    ]  # fmt: skip
     assert [bar["color"] for bar in shares.raw_series[0][0]] == [plots.SOFT, plots.CLASSES["5xx"], plots.CLASSES["2xx"]]
 
 

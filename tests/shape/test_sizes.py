@@ -27,7 +27,7 @@ CEILINGS = {
     "core: batch queue": (3_998, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
     "set queue": (1_155, [f"{CORE}/sources", f"{BINDING}/sources"]),
-    "columns": (1_336, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
+    "columns": (1_541, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (934, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (990, [BINDING]),
     "binding: batch queue": (3_442, [f"{BINDING}/batch"]),
@@ -42,7 +42,7 @@ CEILINGS = {
     "delivery and workers": (3_090, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (1_946, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
-    "metrics application": (3_140, [f"{PACKAGE}/metrics"]),
+    "metrics application": (3_263, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_129, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""

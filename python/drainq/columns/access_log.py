@@ -16,7 +16,7 @@ _NAMES = ("client", "second", "endpoint", "status", "size", "referrer", "agent",
 
 
 def parse_access_log(
-    lines: Any, format: tuple[str, Any, str] | None = None
+    lines: Any, format: tuple[str, Any, str | None] | None = None
 ) -> tuple[pa.RecordBatch, list[tuple[int, bytes, str]]]:
     r"""Read lines of access logs into columns.
 
@@ -29,9 +29,9 @@ def parse_access_log(
         lines: a piece of a log as ``bytes``, whose lines end with ``\n`` (optional for the last line); or an Arrow
             array of strings or bytes without line ends and nulls. A ``\r`` at the end of a line is ignored. At most
             2 GiB in one call.
-        format: a table of fields, which ``drainq.metrics.log_formats.compiled`` makes of a ``LogFormat`` of Apache or a
-            ``log_format`` of nginx. None: the Common or the Combined Log Format, whose last field may be the request
-            time in seconds.
+        format: a table of fields, which ``drainq.metrics.log_formats.compiled`` makes of a ``LogFormat`` of Apache, a
+            ``log_format`` of nginx, or an object of JSON with their fields. None: the Common or the Combined Log
+            Format, whose last field may be the request time in seconds.
     Returns:
         The columns as a ``pyarrow.RecordBatch``, and a list of (place in ``lines``, line, reason) of the bad lines.
     Raises:

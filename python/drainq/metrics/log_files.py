@@ -92,9 +92,15 @@ def format_of(path: str, head: bytes) -> str:
     """Return the format of a log with these first bytes.
 
     Raises:
-        UserError: several formats with different meanings fit.
+        UserError: several formats with different meanings fit, or the lines are JSON and none fits.
     """
-    found = found_in(head.removeprefix(BOM))
+    head = head.removeprefix(BOM)
+    found = found_in(head)
+    if found == [""] and head and all(line[:1] in (b"", b"{") for line in head.split(b"\n")[:50]):
+        raise UserError(
+            f"the lines of {path!r} are JSON with keys that are not known; name those of the time, the path and the "
+            """status, as in --format '{"ts":"$msec","req":{"url":"$request_uri"},"status":"$status"}'"""
+        )
     if len(found) > 1:
         raise UserError(
             f"the lines of {path!r} fit the formats {', '.join(found)}, which mean different things by a number; "

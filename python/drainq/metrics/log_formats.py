@@ -2,9 +2,11 @@
 
 A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), or a format of gunicorn
 (``%(h)s``). ``tomcat:`` in front gives ``%D`` and ``%T`` Tomcat's units; ``syslog:``, ``cri:`` and ``docker:`` are for
-lines that a logger has wrapped. It becomes one table of fields, which the native reader follows.
+lines that a logger has wrapped. An object of JSON with such fields as its values declares lines of JSON. It becomes
+one table of fields, which the native reader follows.
 
-1. A field that is not known is read over. Of two fields for one column the first by rank is read.
+1. A field that is not known is read over. Of two fields for one column the first by rank is read; in JSON the first
+   by rank that the line has.
 2. A number has the unit of its declaration; none is guessed.
 """
 
@@ -13,14 +15,19 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from drainq._native import read_access_log
 
 Field = tuple[str, str, float]
 """The text in front of a field, its meaning, and how many of its unit are a second, for a time."""
-Table = tuple[str, tuple[Field, ...], str]
-"""The prefix of each line, the fields from left to right, and the text after the last one."""
+Table = tuple[str, tuple[Field, ...], str | None]
+"""The prefix of each line, the fields from left to right, and the text after the last one.
+
+For lines of JSON that is None, the fields are in the order of their ranks, and the text in front of each is its path:
+the keys that lead to it, joined by NUL.
+"""
 
 _COMBINED = '%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"'
 _MAIN = (
@@ -47,14 +54,24 @@ BUILT_IN = {
     "traefik": f'{_MAIN} $number "$router" "$server" ${{duration_ms}}ms',
     "alb": "$type $time_iso8601 $elb $client_and_port $target $part1 $part2 $part3 $status $target_status $received "
     '$body_bytes_sent "$request" "$http_user_agent" $rest',
+    "caddy_json": '{"ts":"$msec","request":{"client_ip":"$remote_addr","remote_ip":"$realip_remote_addr",'
+    '"remote_addr":"$client_and_port","uri":"$request_uri","headers":{"Referer":"$http_referer",'
+    '"User-Agent":"$http_user_agent"}},"duration":"$request_time","size":"$body_bytes_sent","status":"$status"}',
+    "traefik_json": '{"StartUTC":"$time_iso8601","ClientHost":"$remote_addr","ClientAddr":"$client_and_port",'
+    '"RequestPath":"$request_uri","DownstreamStatus":"$status","DownstreamContentSize":"$body_bytes_sent",'
+    '"Duration":"$duration_ns","request_Referer":"$http_referer","request_User-Agent":"$http_user_agent"}',
+    "nginx_json": json.dumps({name: f"${name}" for name in (
+        "time_iso8601 time_local msec remote_addr realip_remote_addr request request_uri uri status body_bytes_sent "
+        "bytes_sent request_time http_referer http_user_agent").split()}),
 }  # fmt: skip
-"""Declarations by name."""
+"""Declarations by name. Caddy's has an IP address under one of three keys, by its version."""
 
 _MEANINGS: dict[str, tuple[str, int, str, float]] = {}
 """By the name of a field: the column, the rank (the lowest is read), the meaning, and the scale."""
 for _column, _meaning, _scale, _names in (
-    ("client", "client", 1, "remote_addr %h %a %{c}a realip_remote_addr http_x_forwarded_for %{x-forwarded-for}i"),
+    ("client", "client", 1, "remote_addr %h %a %{c}a realip_remote_addr"),
     ("client", "client_and_port", 1, "client_and_port"),
+    ("client", "client", 1, "http_x_forwarded_for %{x-forwarded-for}i"),
     ("time", "stamp", 1, "time_local %t"),
     ("time", "iso", 1, "time_iso8601"),
     ("time", "epoch", 1, "msec %{sec}t"),
@@ -67,7 +84,8 @@ for _column, _meaning, _scale, _names in (
     ("referrer", "referrer", 1, "http_referer %{referer}i"),
     ("agent", "agent", 1, "http_user_agent %{user-agent}i"),
     ("duration", "seconds", 1, "request_time %L"),
-    ("duration", "whole", 1e6, "%D %{us}T"),
+    ("duration", "whole", 1e9, "duration_ns"),
+    ("duration", "whole", 1e6, "%D %{us}T duration_us"),
     ("duration", "whole", 1e3, "%{ms}T %M duration_ms"),
     ("duration", "whole", 1, "%{s}T %T"),
     *((name, "digits", 1, name) for name in ("%I", "%p", "request_length", "number", "received")),
@@ -82,12 +100,16 @@ _TOMCAT = {"%D": ("duration", 0, "whole", 1e3), "%T": ("duration", 1, "seconds",
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _GUNICORN = re.compile(r"%\((\{[^}]+\})?(\w)\)s")
 _APACHE = re.compile(r"%[!\d,<>]*(\{[^}]*\})?(\^..|[A-Za-z])")
+_BARE = re.compile(r"([:\[]\s*)(\$\w+|\$\{\w+\}|%[!\d,<>]*(?:\{[^}]*\})?[A-Za-z])(?=\s*[,}\]])")
+_METHODS = ("request_method", "%m")
 
 
 class _Found(NamedTuple):
     before: str
     name: str
 
+
+_Leaf = tuple[int, str, Field]  # the rank, the column
 
 _PREFIXES = ("syslog", "cri", "docker", "tomcat")
 _SAMPLE = 50  # lines by which a format is found
@@ -137,7 +159,7 @@ def found_in(head: bytes) -> list[str]:
             table = compiled(prefix + name)
             records, columns, bad = read_access_log(lines, table)
             if records and records >= 4 * len(bad):
-                unit = [field[1:] for field in table[1] if field[1] in ("whole", "seconds")]
+                unit = [field[1:] for field in table[1] if field[1] in ("whole", "seconds", "amount")]
                 fits.setdefault((str(unit), *columns), prefix + name)
         if fits and not {"common", "combined"}.issuperset(fits.values()):
             return list(fits.values())
@@ -160,12 +182,22 @@ def compiled(declaration: str) -> Table:
     """
     prefix, _, rest = declaration.partition(":")
     prefix, text = (prefix, rest) if prefix in _PREFIXES else ("", declaration)
+    wrapped = prefix if prefix in ("syslog", "cri") else ""
     meanings = {**_MEANINGS, **_TOMCAT} if prefix == "tomcat" else _MEANINGS
-    fields, tail = _split(BUILT_IN.get(text, text).replace('\\"', '"'))
+    text = BUILT_IN.get(text, text).replace('\\"', '"').strip()
+    try:
+        keys = json.loads(_BARE.sub(r'\1"\2"', text)) if text.startswith("{") else None
+    except (ValueError, RecursionError):
+        keys = None  # a text that begins with a brace
+    if isinstance(keys, dict):
+        found = sorted(_leaves(keys, meanings))
+        _require({column for _, column, _ in found}, declaration)
+        return wrapped, tuple(field for *_, field in found), None
+    fields, tail = _split(text)
     if not fields:
         raise ValueError(
-            f"--format must be one of {', '.join(BUILT_IN)}, or a LogFormat of Apache or a log_format of nginx, "
-            f"got {declaration!r}"
+            f"--format must be one of {', '.join(BUILT_IN)}, a LogFormat of Apache, a log_format of nginx, or an "
+            f'object of JSON with their fields, such as {{"key":"$time_iso8601"}}, got {declaration!r}'
         )
     best: dict[str, int] = {}
     for field in fields:
@@ -180,9 +212,32 @@ def compiled(declaration: str) -> Table:
             meaning, scale = "", 1
         read.add(column if meaning else "")
         table.append((field.before, meaning, float(scale)))
-    if missing := [column for column in ("time", "path", "status") if column not in read]:
+    _require(read, declaration)
+    return wrapped, tuple(table), tail
+
+
+def _require(columns: set[str], declaration: str) -> None:
+    if missing := [column for column in ("time", "path", "status") if column not in columns]:
         raise ValueError(f"--format must have a {', a '.join(missing)}, got {declaration!r}")
-    return prefix if prefix in ("syslog", "cri") else "", tuple(table), tail
+
+
+def _leaves(value: object, meanings: dict[str, tuple[str, int, str, float]], path: str = "") -> Iterator[_Leaf]:
+    """Yield the fields with a meaning among the values of an object of JSON."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, meanings, f"{path}\0{key}" if path else key)
+    elif isinstance(value, list):
+        yield from _leaves(value[0] if value else "", meanings, path)
+    elif isinstance(value, str):
+        fields, tail = _split(value)
+        names = [field.name for field in fields]
+        name = names[0] if len(names) == 1 else "request" if names[:1] and names[0] in _METHODS else ""
+        if "".join([*(field.before for field in fields), tail]).strip("[] "):
+            name = ""  # a text around it, which is not taken off
+        column, rank, meaning, scale = meanings.get(name, ("", 0, "", 1))
+        if column in ("client", "time", "path", "status", "size", "referrer", "agent", "duration"):
+            meaning, scale = {"seconds": ("amount", 1), "whole": ("amount", scale)}.get(meaning, (meaning, scale))
+            yield rank, column, (path, meaning, float(scale))
 
 
 def _split(text: str) -> tuple[list[_Found], str]:

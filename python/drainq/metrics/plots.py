@@ -85,6 +85,19 @@ def shares(statuses: Mapping[int, int]) -> str:
     return _drawn(_bars(bars), "Status shares")
 
 
+def classes(counts: Mapping[tuple[str, int], int], width: int) -> str:
+    """Plot the requests of each class of statuses. ``counts``: by class and the start of each bin; at least one."""
+    seconds = [second for _, second in counts]
+    bins = range(min(seconds), max(seconds) + width, width)
+    found = sorted({name for name, _ in counts})
+    colours = [CLASSES.get(name, SOFT) for name in found]
+    chart = _against_time(bins[0], bins[-1] + width, colours, y_title=f"in {duration(width)}", show_dots=False)
+    chart.range = (0, max(counts.values()) * 1.05)
+    for name in found:
+        chart.add(name, _steps(bins, width, {second: counts.get((name, second), 0) for second in bins}))
+    return _drawn(chart, "Statuses over time")
+
+
 def ticks(first: int, last: int) -> list[int]:
     """Choose the labelled seconds of a time axis: at round times, at least one and at most ``MOST_TICKS``."""
     step = next((step for step in STEPS if (last - first) // step < MOST_TICKS), 0)

@@ -46,6 +46,8 @@ pub enum Meaning {
     Whole(f64),
     /// A part of the request time in seconds with a decimal point; -1 or `-` is none.
     Seconds,
+    /// The request time as a number of JSON, of which this many are a second; -1 or `-` is none.
+    Amount(f64),
 }
 
 impl Meaning {
@@ -69,15 +71,21 @@ impl Meaning {
             "agent" => Self::Agent,
             "whole" => Self::Whole(scale / 1000.0),
             "seconds" => Self::Seconds,
+            "amount" => Self::Amount(scale),
             _ => return None,
         })
+    }
+
+    /// Whether the field is a number, which JSON may have without quotes.
+    pub fn is_number(self) -> bool {
+        matches!(self, Self::Epoch(_) | Self::Status | Self::Size | Self::Amount(_))
     }
 }
 
 /// A field: the text in front of it, and its meaning.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The text in front of the field.
+    /// The text in front of the field; in JSON the keys that lead to it, joined by NUL.
     pub before: String,
     /// What it holds.
     pub meaning: Meaning,
@@ -96,7 +104,7 @@ pub enum Prefix {
 
 impl Prefix {
     /// Returns the line behind the prefix.
-    fn strip(self, line: &[u8]) -> Option<&[u8]> {
+    pub fn strip(self, line: &[u8]) -> Option<&[u8]> {
         let behind = |text, words: usize| {
             (0..words).try_fold(text, |rest: &[u8], _| Some(&rest[memchr::memchr(b' ', rest)? + 1..]))
         };
@@ -124,18 +132,19 @@ pub struct LineFormat {
     pub prefix: Prefix,
     /// The fields, from left to right.
     pub fields: Vec<Field>,
-    /// The text after the last field.
-    pub tail: String,
+    /// The text after the last field; None if the lines are JSON.
+    pub tail: Option<String>,
 }
 
 impl LineFormat {
-    /// Reads a line, without its line end.
+    /// Reads a line that is no JSON, without its line end.
     pub fn parse<'a>(&self, line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Reason> {
         let mut record = Record { client: b"-", endpoint: NO_ENDPOINT, ..Record::default() };
         let mut rest = self.prefix.strip(line).ok_or(Reason::Prefix)?;
+        let tail = self.tail.as_deref().unwrap_or_default();
         for (place, field) in self.fields.iter().enumerate() {
             rest = rest.strip_prefix(field.before.as_bytes()).ok_or(Reason::Form)?;
-            let after = self.fields.get(place + 1).map_or(&self.tail, |next| &next.before).as_bytes();
+            let after = self.fields.get(place + 1).map_or(tail, |next| &*next.before).as_bytes();
             let end = match after {
                 [] if field.meaning == Meaning::Remainder => rest.len(),
                 [] => end_of(rest, b" ").unwrap_or(rest.len()),
@@ -145,12 +154,13 @@ impl LineFormat {
             rest = more;
             field.meaning.read(text, &mut record, last)?;
         }
-        if rest == self.tail.as_bytes() { Ok(record) } else { Err(Reason::Rest) }
+        if rest == tail.as_bytes() { Ok(record) } else { Err(Reason::Rest) }
     }
 }
 
 impl Meaning {
-    fn read<'a>(self, text: &'a [u8], record: &mut Record<'a>, last: &mut LastStamp) -> Result<(), Reason> {
+    /// Checks a field, and puts it into the record.
+    pub fn read<'a>(self, text: &'a [u8], record: &mut Record<'a>, last: &mut LastStamp) -> Result<(), Reason> {
         match self {
             Self::Skipped | Self::Remainder => {}
             Self::Digits => {
@@ -174,8 +184,8 @@ impl Meaning {
             Self::Stamp => record.second = last.second_of(text).ok_or(Reason::BadTime)?,
             Self::Iso => record.second = stamp::second_of_iso(text).ok_or(Reason::BadTime)?,
             Self::Epoch(scale) => {
-                let (whole, is_number) = (decimal(text), text.len() <= 20);
-                record.second = (whole.filter(|_| is_number).ok_or(Reason::BadTime)? / scale).floor() as i64;
+                let second = decimal(text).map(|number| (number / scale).floor());
+                record.second = second.filter(|second| *second < 1e11).ok_or(Reason::BadTime)? as i64;
             }
             Self::Request => record.endpoint = endpoint_of(text),
             Self::Target => record.endpoint = path_of(text),
@@ -189,7 +199,7 @@ impl Meaning {
             }
             Self::Referrer => record.referrer = Some(text),
             Self::Agent => record.agent = Some(text),
-            Self::Whole(_) | Self::Seconds if text == b"-" || text == b"-1" => {}
+            Self::Whole(_) | Self::Seconds | Self::Amount(_) if text == b"-" || text == b"-1" => {}
             Self::Whole(scale) => {
                 let is_whole = matches!(text.len(), 1..=15) && text.iter().all(u8::is_ascii_digit);
                 let time = is_whole.then(|| number(text) as f64 / scale).ok_or(Reason::Number)?;
@@ -198,6 +208,12 @@ impl Meaning {
             Self::Seconds => {
                 let seconds = seconds_of(text).filter(|_| text.contains(&b'.')).ok_or(Reason::Number)?;
                 record.milliseconds = Some(record.milliseconds.unwrap_or_default() + 1000.0 * seconds);
+            }
+            Self::Amount(scale) => {
+                let amount = decimal(text).filter(|amount| *amount < 1e15).ok_or(Reason::Number)?;
+                // One of the two is a whole number, so there is one rounding.
+                let (times, parts) = if scale < 1e3 { (1e3 / scale, 1.0) } else { (1.0, scale / 1e3) };
+                record.milliseconds = Some(amount * times / parts);
             }
         }
         Ok(())
@@ -208,9 +224,9 @@ fn client(text: &[u8]) -> Option<&[u8]> {
     (!text.is_empty() && is_client(text)).then_some(text)
 }
 
-/// Parses digits, and optionally a point and more digits.
+/// Parses digits, and optionally a point, more digits and an exponent.
 fn decimal(text: &[u8]) -> Option<f64> {
-    let is_number = text.first()?.is_ascii_digit() && text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    let is_number = text.first()?.is_ascii_digit() && text.iter().all(|byte| b"0123456789.eE+-".contains(byte));
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 

@@ -79,6 +79,14 @@ pub enum Reason {
     Number,
     /// The prefix of a declared format is missing.
     Prefix,
+    /// The line is no JSON.
+    Json,
+    /// The line is the beginning of JSON.
+    Cut,
+    /// A value of JSON is of another kind.
+    Kind,
+    /// JSON has no value for a required field.
+    Missing,
 }
 
 impl Reason {
@@ -101,6 +109,10 @@ impl Reason {
             Self::Client => "no client's address where the format has it",
             Self::Number => "no such number where the format has it",
             Self::Prefix => "no such prefix as the format has",
+            Self::Json => "no object of JSON",
+            Self::Cut => "cut off in the JSON",
+            Self::Kind => "no value of that kind where the format has it",
+            Self::Missing => "no time, path or status under the keys that the format has",
         }
     }
 }
@@ -153,8 +165,9 @@ pub fn parse<'a>(line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Rea
     Ok(Record { client, second, endpoint: endpoint_of(request), status, size, referrer, agent, milliseconds })
 }
 
+/// Returns why a line has no beginning.
 #[cold]
-fn beginning(line: &[u8]) -> Reason {
+pub fn beginning(line: &[u8]) -> Reason {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0b' | b'\x0c');
     match line {
         [] => Reason::Empty,

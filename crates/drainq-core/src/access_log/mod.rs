@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`line`](mod@line) | one line: its record, or the reason why it is none |
 //! | [`mod@format`] | one line by a table of fields, which a declaration became |
+//! | [`json`] | one line of JSON by a table of fields |
 //! | [`stamp`] | the time in brackets |
 //! | [`endpoint`] | the path of a request |
 //! | [`records`] | the records of many lines, as columns in Arrow's layout |
@@ -18,6 +19,7 @@
 
 pub mod endpoint;
 pub mod format;
+pub mod json;
 pub mod line;
 pub mod records;
 pub mod stamp;

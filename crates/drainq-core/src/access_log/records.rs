@@ -5,6 +5,7 @@
 //! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts. The first is 0.
 
 use super::format::LineFormat;
+use super::json;
 use super::line::{LastStamp, Reason, Record, parse};
 use super::validity_bitmap::ValidityBitmap;
 
@@ -102,8 +103,16 @@ impl Records {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let record = match format {
             None => parse(line, &mut self.last)?,
+            Some(format) if format.tail.is_none() => return self.read_json(line, format),
             Some(format) => format.parse(line, &mut self.last)?,
         };
+        self.push(&record);
+        Ok(())
+    }
+
+    fn read_json(&mut self, line: &[u8], format: &LineFormat) -> Result<(), Reason> {
+        let values = json::values(format.prefix.strip(line).ok_or(Reason::Prefix)?, &format.fields)?;
+        let record = json::record(&format.fields, &values, &mut self.last)?;
         self.push(&record);
         Ok(())
     }

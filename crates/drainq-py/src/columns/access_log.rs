@@ -3,6 +3,7 @@
 use super::to_bytes;
 use crate::{errors, gil};
 use drainq_core::access_log::format::{Field, LineFormat, Meaning, Prefix};
+use drainq_core::access_log::json;
 use drainq_core::access_log::line::lines_of;
 use drainq_core::access_log::records::{Records, Texts};
 use drainq_core::access_log::validity_bitmap::ValidityBitmap;
@@ -20,8 +21,9 @@ type Buffers<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, B
 /// The number of records, the buffers of each column, and the bad lines.
 type Columns<'py> = (usize, Vec<Buffers<'py>>, Vec<(usize, Bound<'py, PyBytes>, &'static str)>);
 
-/// The prefix of each line, its fields (the text in front, the meaning, the scale), and the text after the last one.
-type Declared = (String, Vec<(String, String, f64)>, String);
+/// The prefix of each line, its fields (the text in front, the meaning, the scale), and the text after the last one;
+/// for lines of JSON None, and the texts in front are paths of keys.
+type Declared = (String, Vec<(String, String, f64)>, Option<String>);
 
 /// Reads lines of an access log into columns, without the GIL.
 #[pyfunction]
@@ -47,6 +49,9 @@ fn format_of((prefix, fields, tail): Declared) -> PyResult<LineFormat> {
         "syslog" => Prefix::Syslog,
         _ => return Err(errors::bad_value(format!("no such prefix: {prefix:?}"))),
     };
+    if fields.len() > json::FIELDS {
+        return Err(errors::bad_value(format!("at most {} fields, got {}", json::FIELDS, fields.len())));
+    }
     let field = |(before, name, scale): (String, String, f64)| {
         let meaning = Meaning::named(&name, scale);
         Ok(Field { before, meaning: meaning.ok_or_else(|| errors::bad_value(format!("no such field: {name:?}")))? })
