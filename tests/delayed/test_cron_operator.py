@@ -11,6 +11,7 @@ import pytest
 
 from drainq.delayed import CronDailySchedule, CronMessage, InstalledSchedule
 from drainq.delayed.cron.config_hash import hash_of_cron
+from drainq.delayed.cron.schedule_handle import CronHandle
 
 UTC = timezone.utc
 HOUR = 3600
@@ -85,6 +86,30 @@ def test_a_backfill_makes_no_tick_again_that_the_ledger_remembers(queue, world):
     assert drain(queue) == ["12:00", "13:00"]
 
 
+def test_a_tick_that_is_made_costs_another_scheduler_one_read(world, monkeypatch):
+    monkeypatch.setattr(CronHandle, "start", lambda handle: None)
+    calls = []
+    handles = [world.open().cron.install_periodic_tick("p", 10, str) for _ in range(2)]
+
+    def look():
+        for handle in handles:
+            calls.append("check")
+            handle._check(handle)
+
+    look()
+    storage = type(world.open()._session.storage)
+    for name in ("schedule_state", "install_ticks"):
+        real = getattr(storage, name)
+        monkeypatch.setattr(storage, name, lambda *a, real=real, name=name, **k: calls.append(name) or real(*a, **k))
+    calls.clear()
+    for _ in range(3):
+        world.clock.advance(10)
+        for _ in range(4):
+            look()
+    first_check = ["check", "schedule_state", "install_ticks", "check", "schedule_state"]
+    assert calls == (first_check + ["check"] * 6) * 3
+
+
 def test_a_backfill_reaches_below_the_floor(queue, world):
     handle = queue.cron.install_periodic_tick("p", HOUR, lambda at: f"{at:%d %H}")
     for _ in range(4):
@@ -92,7 +117,7 @@ def test_a_backfill_reaches_below_the_floor(queue, world):
         handle.look()
         drain(queue)
     state = queue._session.storage.schedule_state(
-        queue._session.kind, prefix="p", config_hash=queue.cron.schedules()[0].config_hash
+        queue._session.kind, prefix="p", config_hash=queue.cron.schedules()[0].config_hash, keys=[]
     )
     assert state.floor is not None
     old = datetime(2024, 12, 1, tzinfo=UTC)
@@ -191,7 +216,15 @@ def test_each_kind_of_schedule_plans_these_ticks_and_looks_again_then(sqlite, mo
     sqlite.clock.set(start)
     storage = queue._session.storage
     install_ticks = storage.install_ticks
-    storage.install_ticks = lambda kind, **more: installed.append(more) or install_ticks(kind, **more)
+    storage.install_ticks = lambda kind, **more: installed[-1].update(more) or install_ticks(kind, **more)
+    ticks_of = queue.cron._ticks
+
+    def planned(config_hash, prefix, messages):
+        ticks = ticks_of(config_hash, prefix, messages)
+        installed.append({"config_hash": config_hash, "ticks": [*ticks.values()], "update": False})
+        return ticks
+
+    queue.cron._ticks = planned
     queue.cron.install("hash", "own", 90, lambda at: [CronMessage("x", at)])
     queue.cron.install_periodic_tick("quick", 0.8, str, catch_up="all")
     queue.cron.install_periodic_tick("hourly", HOUR, str, catch_up="last")

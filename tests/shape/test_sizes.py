@@ -37,7 +37,7 @@ CEILINGS = {
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_790, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
-    "delayed queue": (3_238, [f"{PACKAGE}/delayed"]),
+    "delayed queue": (3_252, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_750, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_090, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),

@@ -202,13 +202,12 @@ def test_a_clock_that_cannot_be_read_is_logged_and_the_watch_goes_on(now, clock,
     assert watch._turn() > 0 and "clock could not be read" in caplog.text
 
 
-def test_the_ticks_to_come_that_lie_below_the_floor_are_counted(clock, monkeypatch, caplog):
-    now, floor = datetime.fromtimestamp(1000, timezone.utc), ScheduleState("h", 1_002_000_000)
+def test_the_ticks_to_come_that_lie_below_the_floor_are_counted(clock, caplog):
+    now, floor = datetime.fromtimestamp(1000, timezone.utc), ScheduleState("h", 1_002_000_000, 0)
     with DelayedQueue.open("memory:", "mail", clock=clock) as queue:
-        monkeypatch.setattr(queue._session.storage, "schedule_state", lambda *_, **__: floor)
         ticks = [CronMessage(1, now + timedelta(seconds=seconds)) for seconds in (-1, 0, 1, 2, 2.5)]
-        assert queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks, now)
-        assert not queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks[4:], now)
+        assert queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks, now, floor)
+        assert not queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks[4:], now, floor)
     assert "2 ticks lie below" in caplog.text
 
 

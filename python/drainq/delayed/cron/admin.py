@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice, takewhile
@@ -17,7 +17,7 @@ from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.tick_key import tick_key
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
-from drainq.delayed.storage.records import Tick
+from drainq.delayed.storage.records import ScheduleState, Tick
 from drainq.delayed.storage_session import Session
 from drainq.pickling import refuse
 
@@ -190,12 +190,16 @@ class CronAdmin(Generic[T]):
         """Enter a running schedule into the list of schedules."""
         self._name(schedule.config_hash, schedule.key_prefix, schedule.description)
 
-    def _warned(self, schedule: Plan[T], messages: Sequence[CronMessage[T]], now: datetime) -> bool:
+    def _state(self, schedule: Plan[T], ticks: Mapping[str, Tick]) -> ScheduleState:
+        """Read the state of a schedule and its ticks, in one statement that takes no lock."""
+        which = {"prefix": schedule.key_prefix, "config_hash": schedule.config_hash}
+        return self._call(lambda: self._storage.schedule_state(self._kind, **which, keys=list(ticks)))
+
+    def _warned(
+        self, schedule: Plan[T], messages: Sequence[CronMessage[T]], now: datetime, state: ScheduleState
+    ) -> bool:
         """Log the reason if a schedule no longer runs as it was installed. Return False if there is none."""
         prefix = schedule.key_prefix
-        state = self._call(
-            lambda: self._storage.schedule_state(self._kind, prefix=prefix, config_hash=schedule.config_hash)
-        )
         if state.config_hash is None:  # another process forgot it while it runs here
             self._name_again(schedule)
         elif state.config_hash != schedule.config_hash:

@@ -18,7 +18,8 @@ Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -51,6 +52,7 @@ MOST_CAUGHT_UP = 1_000
 """The most ticks that ``catch_up="all"`` sends at once: the newest ones."""
 
 _SAY_AGAIN = 60.0  # seconds between two warnings about one schedule
+_LOOK_AGAIN = 60.0  # seconds after which a check asks the database again for ticks that it knows to be made
 _SHORTEST_LOOK = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -106,7 +108,8 @@ class CronService(CronAdmin[T]):
         Raises:
             ValueError: a name is blank, or so long that keys would exceed 200 characters.
         """
-        made = self._install(config_hash, key_prefix, list(messages), update=False)
+        check_names(config_hash, key_prefix)
+        made = self._install(config_hash, key_prefix, self._ticks(config_hash, key_prefix, messages), update=False)
         self._name(config_hash, key_prefix, "ticks of the program's own")
         return made
 
@@ -330,19 +333,27 @@ class CronService(CronAdmin[T]):
         self._call(lambda: None)  # raises here if the queue is closed, and not in a background check
         update = True  # the first check refreshes undelivered ticks that an earlier release planned
         said = -_SAY_AGAIN
+        known: AbstractSet[str] = frozenset()  # the ticks that the last look into the database found or made
+        known_at = 0.0
 
         def check(handle: CronHandle) -> float:
-            nonlocal update, said
+            nonlocal update, said, known, known_at
             now = _EPOCH + timedelta(seconds=self._clock.now())
             found = look(now)
             if handle.closed:  # while the function ran
                 return found.again.total_seconds()
+            ticks = self._ticks(config_hash, key_prefix, found.messages)
+            if not update and ticks.keys() <= known and abs(now.timestamp() - known_at) < _LOOK_AGAIN:
+                return found.again.total_seconds()
             if update:
                 self._name(config_hash, key_prefix, schedule.description)
-            self._install(config_hash, key_prefix, found.messages, update=update)
-            update = False
-            if found.messages and time.monotonic() - said >= _SAY_AGAIN and self._warned(schedule, found.messages, now):
-                said = time.monotonic()
+            state = self._state(schedule, ticks)
+            if update or state.made < len(ticks):
+                self._install(config_hash, key_prefix, ticks, update=update)
+            update, known, known_at = False, ticks.keys(), now.timestamp()
+            if ticks and time.monotonic() - said >= _SAY_AGAIN:
+                if self._warned(schedule, found.messages, now, state):
+                    said = time.monotonic()
             return found.again.total_seconds()
 
         self._installed[key_prefix] = schedule
@@ -358,12 +369,15 @@ class CronService(CronAdmin[T]):
         handle.start()
         return handle
 
-    def _install(self, config_hash: str, key_prefix: str, messages: Sequence[CronMessage[T]], *, update: bool) -> int:
-        check_names(config_hash, key_prefix)
+    def _ticks(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> dict[str, Tick]:
+        """Return the ticks of messages by key, the first of two with one key."""
         ticks: dict[str, Tick] = {}
         for message in messages:
             tick = self._tick(config_hash, key_prefix, message)
-            ticks.setdefault(tick.key, tick)  # the first of two with one key
+            ticks.setdefault(tick.key, tick)
+        return ticks
+
+    def _install(self, config_hash: str, key_prefix: str, ticks: Mapping[str, Tick], *, update: bool) -> int:
         now = to_ms(self._clock.now(), "the clock")
         made = self._call(
             lambda: self._storage.install_ticks(

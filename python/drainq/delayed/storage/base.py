@@ -378,9 +378,10 @@ class Storage(ABC):
         """Return the installed schedules by prefix, each with the latest tick that its configuration created."""
         return [ScheduleRow(*found) for found in self._ask("SCHEDULES", {"kind": kind})]
 
-    def schedule_state(self, kind: str, *, prefix: str, config_hash: str) -> ScheduleState:
-        """Return the present configuration of ``prefix``, and the floor of ``config_hash``."""
-        values = {"kind": kind, "prefix": prefix, "hash": config_hash}
+    def schedule_state(self, kind: str, *, prefix: str, config_hash: str, keys: Sequence[str]) -> ScheduleState:
+        """Return the present configuration of ``prefix``, the floor of ``config_hash``, and how many ticks of ``keys``
+        were made."""
+        values = {"kind": kind, "prefix": prefix, "hash": config_hash, "keys": self._keys(keys)}
         return ScheduleState(*self._ask_for_schedules("SCHEDULE_STATE", values)[0])
 
     @abstractmethod

@@ -143,11 +143,12 @@ class ScheduleState(NamedTuple):
     """The state that a scheduler checks before it plans a new tick.
 
     ``config_hash`` is the last installed configuration of the prefix, None if the prefix is unknown. ``floor``
-    (microseconds) belongs to the requested configuration.
+    (microseconds) belongs to the requested configuration. ``made`` of the requested ticks are in the ledger.
     """
 
     config_hash: str | None
     floor: int | None
+    made: int
 
 
 class QueueRow(NamedTuple):

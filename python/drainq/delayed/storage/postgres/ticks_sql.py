@@ -92,9 +92,10 @@ SCHEDULE_STATE = """
 SELECT
     (SELECT "configHash" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
     (SELECT pg_catalog.max("nominalAt") FROM {cron}
-     WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor")
+     WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor"),
+    (SELECT pg_catalog.count(*) FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s::text[]))
 """
-"""The present configuration of a prefix, and the floor of a given configuration."""
+"""The present configuration of a prefix, the floor of a given configuration, and how many of some ticks are made."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
 """Delete the ledger entries of a prefix."""

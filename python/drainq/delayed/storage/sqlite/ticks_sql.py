@@ -86,7 +86,8 @@ SCHEDULE_STATE = """
 SELECT
     (SELECT "configHash" FROM {schedules} WHERE "pKind" = :kind AND "keyPrefix" = :prefix),
     (SELECT max("nominalAt") FROM {cron}
-     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
+     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"),
+    (SELECT count(*) FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)))
 """
 """The present configuration of a prefix, and the floor of a given configuration."""
 
