@@ -10,7 +10,10 @@ import threading
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, DrainqError, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, DrainqError, MultiQueue, ThreadPolicy
+from drainq.delayed import DelayedQueue
+from drainq.monitoring import watch
+from drainq.sources import Fair, ItemTracker, SourceScheduler
 from drainq.threads import run_aside, start_thread
 from tests.shape.project import PACKAGE
 
@@ -66,3 +69,19 @@ def test_a_call_aside_has_the_context_and_gives_its_result_or_its_error_back():
             await run_aside(call, True, error=GeneratorExit())
 
     asyncio.run(main())
+
+
+def test_what_holds_threads_or_connections_closes_by_one_hand():
+    async def main(thing):
+        with thing as entered:
+            assert entered is thing
+        async with thing:
+            pass
+        return await thing.close_async(timeout=5), thing.close(timeout=0)
+
+    with DelayedQueue.open("memory:") as queue:
+        source, counters = {"x": iter([])}, MultiQueue()
+        scheduler = SourceScheduler(source, print, Fair("x"), name="moves")
+        for thing in (scheduler, ItemTracker.open(), queue.cron, watch(queue, "closes"), watch(counters, "native")):
+            assert asyncio.run(main(thing)) == (True, True), thing
+        assert repr(scheduler) == "<SourceScheduler 'moves'>" and asyncio.run(scheduler.join_async(timeout=5))

@@ -129,7 +129,7 @@ TABLE = {
         "backlog": (of, "_backlog._ask", None), "max_backlog": (9, "_backlog._maximum", None),
         "resume_backlog": (5, "_backlog._resume", None), "tracker": (ItemTracker.open(), "_delivery._tracker", None),
         "item_key": (named, "_delivery._item_key", str), "on_error": (max, "_on_error", None),
-        "idle": (BACKOFF, "_idle", Backoff(0.001, 0.25, 2.0)),
+        "idle": (BACKOFF, "_idle", Backoff(0.001, 0.25, 2.0)), "name": ("moves", "name", "drainq-scheduler"),
     },
     Timer: {"most": (3, "_most", 32), "linger": (7.0, "_linger", 10.0), "now": (of, "_now", time.monotonic)},
     ManualClock: {"start": (5.0, "_now", 1_700_000_000.0)},

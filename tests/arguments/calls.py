@@ -152,6 +152,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         lambda **named: GroupBy(["a"], {"b": "sum"}, **named),
         {"max_groups": "count or None", "relative_accuracy": "weight"},
     ),
+    "ItemTracker.close": (ItemTracker.open("memory:").close, {"timeout": "seconds or None"}),
+    "monitoring.WatchedObject.close": (watch(MultiQueue(), "closed").close, {"timeout": "seconds or None"}),
     "ItemTracker.purge": (ItemTracker.open("memory:").purge, {"older_than": "seconds"}),
     "ItemTracker": (
         lambda **named: ItemTracker(**{"store": MemoryStore(), **named}), {"store": "store", "clock": "clock"},
@@ -228,7 +230,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "SourceScheduler.add_source": (with_scheduler("add_source", "c", iter([])), {"timeout": "seconds or None"}),
     "SourceScheduler.remove_source": (with_scheduler("remove_source", "b"), {"timeout": "seconds or None"}),
-    "SourceScheduler.stop": (with_scheduler("stop"), {"timeout": "seconds or None"}),
+    "SourceScheduler.close": (with_scheduler("close"), {"timeout": "seconds or None"}),
     "SourceScheduler.join": (with_scheduler("join"), {"timeout": "seconds or None"}),
     "SubQueue.put_many (items)": (with_sub_queue("put_many"), {"items": "items"}),
     "SubQueue.put_async": (with_sub_queue("put_async", 1), {"timeout": "seconds or None"}),

@@ -33,7 +33,7 @@ MAY_KNOW = {
         "metrics": "_native batch_config columns errors spark sql statistics threads workers",
         "sources": "_native aio arguments backoff callables clock errors fork loop_signal pickling sql statistics threads timer",
         "fork": "logger",
-        "monitoring": "_native arguments fork timer",
+        "monitoring": "_native arguments fork threads timer",
         "spark": "_native arguments backoff batch_config callables datasource delivery errors fork statistics threads timer",
         "sketch": "_native",
         "sql": "errors",

@@ -35,7 +35,7 @@ CEILINGS = {
     "binding: multi-queue": (1_155, [f"{BINDING}/multi"]),
     "binding: waiting": (696, [f"{BINDING}/waiting"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
-    "sources": (1_790, [f"{PACKAGE}/sources"]),
+    "sources": (1_797, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_252, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_750, [f"{PACKAGE}/delayed/storage"]),

@@ -120,11 +120,11 @@ def child():
     assert (stats.moved, stats.steps, sum(counts.held for counts in stats.sources.values())) == (0, 0, 0)
     assert not scheduler._loop.running and scheduler.step() == 3
     scheduler.start()
-    assert enough.wait(30) and scheduler.stop(30) and set(seen) == {os.getpid()}
+    assert enough.wait(30) and scheduler.close(30) and set(seen) == {os.getpid()}
 
 with scheduler._stepping:
     fork(child)
-assert scheduler.stop(30)
+assert scheduler.close(30)
 while not set(range(6)) <= set(seen):
     scheduler.step()
 """

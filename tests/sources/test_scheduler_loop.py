@@ -35,7 +35,7 @@ def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(chang
             scheduler.remove_source("y", timeout=0.01)
     assert set(scheduler.stats().sources) == {"x", "y"}
     release.set()
-    assert scheduler.stop(30)
+    assert scheduler.close(30)
     scheduler.add_source("z", Stock(), timeout=30)
     scheduler.remove_source("y", timeout=30)
     assert set(scheduler.stats().sources) == {"x", "z"}
@@ -136,7 +136,7 @@ def test_the_loop_sleeps_until_a_source_has_items():
     gate.set()
     assert arrived.wait(30)
     assert steps <= 3  # it did not spin while the source was slow
-    assert scheduler.stop(30)
+    assert scheduler.close(30)
     assert source.close(30)
 
 
@@ -151,9 +151,9 @@ def test_stop_delivers_the_batch_in_hand():
     scheduler = SourceScheduler({"x": source}, lambda name, items: seen.extend(items), Fair("x"), batch_size=1)
     scheduler.start()
     assert taken.wait(30)
-    assert not scheduler.stop(timeout=0)
+    assert not scheduler.close(timeout=0)
     release.set()
-    assert scheduler.stop(timeout=30)
+    assert scheduler.close(timeout=30)
     assert seen == ["a"]
 
 
@@ -182,7 +182,7 @@ def test_a_target_may_stop_the_loop_without_waiting_for_itself():
     answers = []
 
     def target(name, items):
-        answers.append(scheduler.stop())
+        answers.append(scheduler.close())
 
     scheduler = SourceScheduler({"x": endless("x")}, target, Fair("x"))
     scheduler.start()
@@ -213,7 +213,7 @@ def test_sources_can_be_changed_while_the_loop_is_busy():
 
 
 def test_a_scheduler_that_is_not_started_can_be_stopped(delivered):
-    assert SourceScheduler({"x": Stock()}, delivered, Fair("x")).stop()
+    assert SourceScheduler({"x": Stock()}, delivered, Fair("x")).close()
 
 
 def test_a_running_loop_listens_to_an_added_source_and_a_stopped_one_to_none():

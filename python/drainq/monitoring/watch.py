@@ -18,15 +18,16 @@ import weakref
 from typing import Any
 
 from drainq._native import observe_native, publish_samples, unobserve_native, withdraw_samples
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, seconds, seconds_or_none
 from drainq.fork import renew_in_child
 from drainq.monitoring.samples import Kind, kind_of, samples_of
+from drainq.threads import ClosedByBlock
 from drainq.timer import Repeat
 
 _log = logging.getLogger("drainq")
 
 
-class WatchedObject:
+class WatchedObject(ClosedByBlock):
     """An object whose counters are published. Made by :func:`watch`.
 
     Attributes:
@@ -60,8 +61,9 @@ class WatchedObject:
         else:
             publish_samples(self._kind.name, self.name, samples)
 
-    def close(self) -> None:
-        """Stop publishing the object. Further calls do nothing."""
+    def close(self, timeout: Seconds | None = None) -> bool:
+        """Stop publishing the object. Return False if its ``stats()`` was still running after ``timeout`` seconds."""
+        timeout, ended = seconds_or_none("timeout", timeout), True
         if self._kind is None:
             thing = self._thing()
             if thing is not None:
@@ -69,8 +71,9 @@ class WatchedObject:
         elif _watches.get((self._kind.name, self.name)) is self:
             del _watches[self._kind.name, self.name]
             if self._repeat is not None:
-                self._repeat.stop()
+                ended = self._repeat.stop(timeout)
             withdraw_samples(self._kind.name, self.name)
+        return ended
 
     def _turn(self) -> float | None:
         if self._thing() is None:

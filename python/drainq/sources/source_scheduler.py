@@ -20,9 +20,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from drainq._native import check_name
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
@@ -35,6 +35,10 @@ from drainq.sources.scheduler_plan import StepPlan, checked_plan, names_of, sour
 from drainq.sources.scheduler_strategy import Child, Strategy, checked_split
 from drainq.sources.stats import SchedulerStats
 from drainq.sources.tracker import ItemTracker
+from drainq.threads import ClosedByBlock, run_aside
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _log = logging.getLogger("drainq")
 _DEFAULT_IDLE = Backoff(0.001, 0.25, 2.0)
@@ -43,8 +47,8 @@ _COURTESY = 0.001
 """Seconds that the loop sleeps while another thread wants to change the sources, because locks are not fair."""
 
 
-class SourceScheduler:
-    """Moves items from many sources to one target, each source by its share.
+class SourceScheduler(ClosedByBlock):
+    """Moves items from many sources to one target, each source by its share. A ``with`` block starts and closes it.
 
     Args:
         sources: maps names to sources: a ``PrefetchSource``, a ``DelayedQueue``, an object with
@@ -60,6 +64,7 @@ class SourceScheduler:
         item_key: maps an item to the text by which the tracker knows it.
         on_error: called as ``on_error(name, error)``; the name is None if no source is concerned. None logs it.
         idle: how long the loop sleeps if a source or backlog must be polled, or a target fails.
+        name: for logs and the thread.
 
     Raises:
         ValueError: the strategy names an unknown source, or a number is out of range.
@@ -87,6 +92,7 @@ class SourceScheduler:
         item_key: Callable[[Any], str] = str,
         on_error: Callable[[str | None, BaseException], object] | None = None,
         idle: Backoff | None = None,
+        name: str = "drainq-scheduler",
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a number of items >= 1, got {batch_size!r}")
@@ -100,6 +106,8 @@ class SourceScheduler:
             raise TypeError(f"tracker must be an ItemTracker, as ItemTracker.open() makes it, got {tracker!r}")
         if not isinstance(sources, Mapping):
             raise TypeError(f"sources must be a dict of names and sources, got {sources!r}")
+        check_name("name", name)
+        self.name = name
         self._batch_size = batch_size
         self._backlog = Backlog(backlog, max_backlog, resume_backlog)
         self._on_error = on_error
@@ -117,7 +125,7 @@ class SourceScheduler:
         self._credits: dict[Child, float] = {}
         self._steps = self._errors = self._asking = 0
         self._backlog.paused = False
-        self._loop = Loop(self._turn, name="drainq-scheduler", begin=self._listen, end=self._listen_no_more)
+        self._loop = Loop(self._turn, name=self.name, begin=self._listen, end=self._listen_no_more)
 
     def _renew_in_child(self) -> None:
         """Start empty and stopped. Taken items, and the rest of an iterator, belong to the parent."""
@@ -195,13 +203,13 @@ class SourceScheduler:
 
         if self._on_error is None:
             shown = name if name is not None else "itself"
-            _log.error("scheduler: %s: %s", shown, error_text(error), exc_info=to_show(error))
+            _log.error("%s: %s: %s", self.name, shown, error_text(error), exc_info=to_show(error))
             return
         try:
             self._on_error(name, error)
         except Exception as second:
             kind = type(error).__name__
-            _log.error("scheduler: on_error itself failed on %s", kind, exc_info=to_show(second))
+            _log.error("%s: on_error itself failed on %s", self.name, kind, exc_info=to_show(second))
 
     # -- what may change while it runs ------------------------------------------------------
 
@@ -278,11 +286,11 @@ class SourceScheduler:
     # -- the loop ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Step in a background thread until :meth:`stop`, or until all sources have ended, unnamed ones too."""
+        """Step in a background thread until :meth:`close`, or until all sources have ended, unnamed ones too."""
         self._loop.start()
 
-    def stop(self, timeout: Seconds | None = None) -> bool:
-        """End the loop after the current step, whose items are delivered.
+    def close(self, timeout: Seconds | None = None) -> bool:
+        """End the loop after the current step, whose items are delivered. It may be started again.
 
         Args:
             timeout: seconds to wait for it; None waits for ever.
@@ -293,7 +301,7 @@ class SourceScheduler:
         return self._loop.stop(seconds_or_none("timeout", timeout))
 
     def join(self, timeout: Seconds | None = None) -> bool:
-        """Wait for the loop to end: until all sources have ended, or :meth:`stop`.
+        """Wait for the loop to end: until all sources have ended, or :meth:`close`.
 
         Args:
             timeout: seconds; None waits for ever.
@@ -303,6 +311,10 @@ class SourceScheduler:
         """
         return self._loop.join(seconds_or_none("timeout", timeout))
 
+    async def join_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`join` as a coroutine."""
+        return await run_aside(self.join, timeout)
+
     def wake(self) -> None:
         """Make the loop take a step at once, for example because the backlog is smaller."""
         self._loop.wake()
@@ -310,14 +322,12 @@ class SourceScheduler:
     def __reduce__(self) -> NoReturn:
         refuse(self, "its thread belongs to this process", "its settings, and make a SourceScheduler where it is used")
 
-    def __enter__(self) -> SourceScheduler:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
+    def __repr__(self) -> str:
+        return f"<SourceScheduler {self.name!r}>"
 
     def stats(self) -> SchedulerStats:
         """Return a snapshot of the counters, exact while no step is under way."""

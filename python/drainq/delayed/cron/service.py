@@ -40,7 +40,7 @@ from drainq.delayed.cron.tick_times import checked_expression, checked_period, c
 from drainq.delayed.message import to_ms
 from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
-from drainq.threads import run_aside
+from drainq.threads import ClosedByBlock
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,7 +62,7 @@ def _closed(service: CronService[Any], handle: CronHandle) -> None:
     handle.close()
 
 
-class CronService(CronAdmin[T]):
+class CronService(CronAdmin[T], ClosedByBlock):
     """The schedules of one delayed queue, as ``queue.cron``.
 
     The ``install_...`` methods check the schedule at once, and then repeatedly on a thread of drainq until the handle
@@ -275,10 +275,6 @@ class CronService(CronAdmin[T]):
     install_periodic_tick_async = twin(install_periodic_tick, undo=_closed)
     install_cron_async = twin(install_cron, undo=_closed)
     install_daily_schedule_async = twin(install_daily_schedule, undo=_closed)
-
-    async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
-        return await run_aside(self.close, timeout)
 
     def _start_ticks(
         self,

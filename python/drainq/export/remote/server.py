@@ -37,6 +37,7 @@ from drainq.export.remote.received import Received
 from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.statistics import Statistics
+from drainq.threads import ClosedByBlock
 
 log = logging.getLogger("drainq")
 _numbers = itertools.count(1)
@@ -81,7 +82,7 @@ class _Delivered:
         self.error: BaseException | None = _Closing("the server closed before the handler was called")
 
 
-class RemoteServer:
+class RemoteServer(ClosedByBlock):
     """Receives the items that :class:`RemoteClient` objects of other processes send.
 
     It listens from the moment it is made until ``close``.
@@ -391,12 +392,6 @@ class RemoteServer:
         self._server.stop(None).wait(_left(deadline))
         self._ended.set()
         return done
-
-    def __enter__(self) -> RemoteServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _left(deadline: float | None) -> float | None:

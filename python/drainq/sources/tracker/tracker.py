@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from drainq.arguments import Seconds, check_clock_if_given, seconds
+from drainq.arguments import Seconds, check_clock_if_given, seconds, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.sources.tracker.store import ItemState, ItemStore, MemoryStore
+from drainq.threads import ClosedByBlock
 
 _CALLS = [name for name in vars(ItemStore) if not name.startswith("_")]
 
 
-class ItemTracker:
+class ItemTracker(ClosedByBlock):
     """Keeps the state of each item, by source and key; :meth:`open` makes one. Threads share it.
 
     Args:
@@ -118,9 +119,11 @@ class ItemTracker:
         """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
         return self._store.purge(self._clock.now() - seconds("older_than", older_than))
 
-    def close(self) -> None:
-        """Close the tracker's store."""
+    def close(self, timeout: Seconds | None = None) -> bool:
+        """Close the tracker's store, which is not waited for. Return True."""
+        seconds_or_none("timeout", timeout)
         self._store.close()
+        return True
 
 
 def _text(what: str, value: object) -> str:
