@@ -1,0 +1,67 @@
+"""What two threads may do at the same moment, at many moments: without a GIL they truly do.
+
+On an interpreter with a GIL these tests pass as well; `make test-free-threaded` runs them without.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
+from drainq.monitoring import MetricsServer
+from tests.batch.conftest import PATIENCE
+from tests.monitoring.endpoint import sample, samples
+
+THREADS, ROUNDS = 4, 300
+
+
+def queue_of_threads(**settings):
+    fixed = {"threads": ThreadPolicy.fixed(THREADS), "partitions": PartitionPolicy.fixed(THREADS)}
+    return BatchQueue("parallel", BatchQueueConfig(**fixed, **settings))
+
+
+def test_on_close_is_called_once_whichever_drain_thread_ends_last():
+    class Consumer:
+        def __init__(self):
+            self.closed = []
+
+        def consume(self, batch):
+            pass
+
+        def on_close(self):
+            self.closed.append(threading.get_ident())
+
+    consumers = [Consumer() for _ in range(ROUNDS)]
+    for consumer in consumers:
+        queue = queue_of_threads(consumer=consumer)
+        assert queue.produce(1) and queue.shutdown(PATIENCE)
+    assert [len(consumer.closed) for consumer in consumers] == [1] * ROUNDS
+
+
+def test_a_key_is_one_type_and_no_item_is_lost_whichever_threads_produce_its_first_items():
+    items = [(number,) for number in range(20_000)]
+
+    def produce(queue):
+        """Produce in the same order as all others: a thread that is behind catches up with the one that adds types."""
+        for item in items:
+            assert queue.produce(item)
+
+    settings = {"consumer": lambda batch: None, "dispatch_key": operator.itemgetter(0)}
+    with queue_of_threads(**settings) as queue, ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(produce, [queue] * THREADS))
+        assert queue.flush(PATIENCE)
+        types = queue.stats().types
+    assert [counts for _, counts in types] == [(THREADS, THREADS, 0, 0)] * len(items)
+
+
+def test_the_histograms_count_the_calls_of_handlers_that_run_side_by_side():
+    with queue_of_threads(consumer=len, max_batch=1) as queue, ThreadPoolExecutor(THREADS) as pool:
+        classes = [type(f"Item{number}", (), {}) for number in range(THREADS)]
+        list(pool.map(lambda made: queue.produce_many([made() for _ in range(10_000)]), classes))
+        assert queue.flush(PATIENCE)
+        with MetricsServer(port=0) as server:
+            found = samples(server.url)
+    counted = [sample(found, f"drainq_batch_size_{part}", queue="parallel") for part in ("sum", "count")]
+    assert counted == [10_000 * THREADS] * 2
