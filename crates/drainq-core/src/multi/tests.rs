@@ -131,7 +131,7 @@ fn what_is_held_at_an_immediate_shutdown_is_handed_out_or_discarded() {
             let mut wait = queue.getter();
             sub.try_put(1).unwrap();
             assert_eq!(wait.gather(2, 2), Gathered::TooFew);
-            assert_eq!(queue.shut_down(ShutdownMode::Discard), []);
+            assert_eq!(queue.shut_down(ShutdownMode::Discard), Vec::<u32>::new());
             if is_handed_out {
                 assert_eq!((wait.gather(2, 2), wait.finish()), (Gathered::Enough, vec![1]));
             }
