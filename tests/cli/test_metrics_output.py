@@ -92,8 +92,8 @@ def test_a_quiet_following_of_a_log_that_is_none_ends_with_1_and_a_sentence(metr
             return True
 
     monkeypatch.setattr("drainq.metrics.follow.run.Ending", AtOnce)
-    log = tmp_path / "json.log"
-    log.write_text('{"status": 200}\n' * 400)
+    log = tmp_path / "no.log"
+    log.write_text("status: 200\n" * 400)
     for _ in range(2):
         assert metrics("--follow", log, "--quiet") == 1
         out, err = capsys.readouterr()

@@ -128,7 +128,7 @@ def test_an_empty_queue_is_asked_once_in_the_interval_and_messages_of_later_are_
     options, start, monkeypatch
 ):
     now, polls = [1e6], []
-    watch = types.SimpleNamespace(monotonic=lambda: now[0], time=lambda: 2e9 + now[0])
+    watch = types.SimpleNamespace(monotonic=lambda: now[0], time=lambda: 1e9 + now[0])
     monkeypatch.setattr("drainq.datasource.stream_reader.time", watch)
     reader = Process({**options, "maxRows": "99", "pollInterval": "5"}).reader
     assert reader.latestOffset()["number"] == 1
@@ -138,7 +138,9 @@ def test_an_empty_queue_is_asked_once_in_the_interval_and_messages_of_later_are_
         assert reader.latestOffset(start)["number"] == 1 and len(polls) == asked
     reader.prepareForTriggerAvailableNow()
     now[0] += 60
-    assert clock.now() == 2e9 + 2e6 + 9
+    assert clock.now() == 1e9 + 2e6 + 9
+    queue.offer_or_update("of a later time", b'"x"', 1e9 + 2e6 + 30)
+    assert reader.latestOffset(start)["number"] == 1 and len(polls) == 3
     assert pickle.loads(pickle.dumps(reader)).latestOffset()["number"] == 1
 
 

@@ -29,6 +29,18 @@ def offered(queue, count, *, at=0.0):
     queue.offer_batch([ScheduledMessage(f"{n:03}", n, at + n / 1000) for n in range(count)])
 
 
+def test_a_consumer_that_ends_leaves_the_messages_of_another_registered(queue):
+    one, other, settled = object(), object(), []
+    session = queue._session
+    session._settle = lambda: settled.append(list(session._prefetched))
+    with session.prefetching(one):
+        with session.prefetching(other):
+            session.settle()
+        session.settle()
+    session.settle()
+    assert settled == [[one, other], [one]]
+
+
 def statements(queue, monkeypatch):
     """Return the limits of the statements that took messages, as they come."""
     limits, acquire = [], queue._session.storage.acquire

@@ -9,9 +9,16 @@ import pyarrow as pa
 import pytest
 
 from drainq.columns import percentiles
-from drainq.metrics.handlers import AddUp, MakeHandlers, SpoolFile
+from drainq.metrics.handlers import MOST_BAD, AddUp, KeepBadLines, MakeHandlers, SpoolFile
 from drainq.metrics.load import _with_stored
-from drainq.metrics.metric_types import METRICS, RELATIVE_ERROR, EndpointMinute, ServiceMinute, StatusMinute
+from drainq.metrics.metric_types import (
+    METRICS,
+    RELATIVE_ERROR,
+    BadLines,
+    EndpointMinute,
+    ServiceMinute,
+    StatusMinute,
+)  # fmt: skip
 from drainq.metrics.partials import batches, in_order, iso, slices
 from drainq.metrics.reader import Reader, metrics_of, with_keys
 from drainq.sketch import DDSketch
@@ -156,3 +163,12 @@ def test_two_attempts_of_a_task_write_different_files(tmp_path):
         handler.consume([ServiceMinute(with_keys(records(3, attempt)))])
         list(handler.result())
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_of_the_bad_lines_of_all_batches_the_first_are_kept_and_all_are_counted():
+    kept = []
+    keep = KeepBadLines(SimpleNamespace(write=lambda batch: kept.append(batch.num_rows), closed=lambda: []))
+    for number in range(3):
+        keep.consume([BadLines(7, 0, number * 600, [(place, b"x", "wrong") for place in range(600)])])
+    assert kept == [600, MOST_BAD - 600]
+    assert [(counts.source, counts.reasons) for counts in keep.result()] == [(7, {"wrong": 1800})]

@@ -210,7 +210,7 @@ def test_each_dialect_tells_its_connection_what_is_asked_of_it():
 
 def test_a_statement_is_filled_in_the_form_of_each_driver():
     template = "{text} {int} {float} {number} {bytes} ? 5% {t}"
-    assert [Dialect.SQLITE.fill(template, {"t": 'a%"'}), Dialect.POSTGRESQL.fill(template, {"t": 'a%"'})] == [
-        'TEXT INTEGER REAL NUMERIC BLOB ? 5% "a%"""',
-        'TEXT BIGINT DOUBLE PRECISION NUMERIC BYTEA %s 5%% "a%%"""',
+    assert [Dialect.SQLITE.fill(template, {"t": '?a%"'}), Dialect.POSTGRESQL.fill(template, {"t": '?a%"'})] == [
+        'TEXT INTEGER REAL NUMERIC BLOB ? 5% "?a%"""',
+        'TEXT BIGINT DOUBLE PRECISION NUMERIC BYTEA %s 5%% "?a%%"""',
     ]

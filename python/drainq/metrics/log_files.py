@@ -96,7 +96,7 @@ def format_of(path: str, head: bytes) -> str:
     """
     head = head.removeprefix(BOM)
     found = found_in(head)
-    if found == [""] and head and all(line[:1] in (b"", b"{") for line in head.split(b"\n")[:50]):
+    if found == [""] and {line[:1] for line in map(bytes.strip, head.split(b"\n")[:50]) if line} == {b"{"}:
         raise UserError(
             f"the lines of {path!r} are JSON with keys that are not known; name those of the time, the path and the "
             """status, as in --format '{"ts":"$msec","req":{"url":"$request_uri"},"status":"$status"}'"""
