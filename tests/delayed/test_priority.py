@@ -138,6 +138,7 @@ def test_a_message_without_priority_is_found_behind_many_with_a_lower_one(postgr
     from drainq.delayed.storage.postgres import scan_floor
 
     monkeypatch.setattr(scan_floor, "SLOW", 0.0)
+    monkeypatch.setattr(scan_floor, "IN_A_ROW", 1)
     queue = postgres.open()
     queue.offer_batch([message(postgres, f"low {n}", 1, n - 100) for n in range(50)])
     assert len(taken(queue)) == 50
@@ -145,6 +146,21 @@ def test_a_message_without_priority_is_found_behind_many_with_a_lower_one(postgr
     queue.offer_batch([message(postgres, f"more {n}", 1, n - 100) for n in range(50)])
     queue.offer("plain", "plain", postgres.now - 1000)
     assert taken(queue)[:2] == ["plain", "more 0"]
+
+
+def test_a_slow_poll_that_was_answered_by_priority_or_by_pause_hides_no_message(postgres, monkeypatch):
+    """The poll did not search: it says nothing about what is due."""
+    from drainq.delayed.storage.postgres import scan_floor
+
+    monkeypatch.setattr(scan_floor, "SLOW", -1.0)
+    monkeypatch.setattr(scan_floor, "IN_A_ROW", 1)
+    queue, other = postgres.open(), postgres.open()
+    other.offer("urgent", "urgent", postgres.now - 3600, priority=-1)
+    other.offer("plain", "plain", postgres.now - 3600)
+    assert taken(queue) == ["urgent", "plain"]  # its first poll learns that there are priorities
+    other.offer("later", "later", postgres.now - 3600)
+    assert queue.pause() and taken(queue) == []
+    assert queue.resume() and taken(queue) == ["later"]
 
 
 def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):

@@ -207,6 +207,7 @@ def test_each_call_that_makes_a_message_due_tells_the_floor_since_when_and_no_ot
         (lambda: queue.cron.install_tick("hash", "own", schedules(30, 20, 40)), [89_000]),
         (lambda: queue.cron.backfill("hourly", start, start + timedelta(hours=9)), [start.timestamp() * 1000 - now]),
         (lambda: hear("news"), ["heard", "news"]),
-        (lambda: (queue.pause(), queue.resume(), queue.stats(), queue.drop_message("a")), []),
+        (lambda: (queue.pause(), queue.resume()), ["heard", "heard"]),
+        (lambda: (queue.stats(), queue.drop_message("a")), []),
     ]
     assert [since(act) for act, _ in calls] == [told for _, told in calls]

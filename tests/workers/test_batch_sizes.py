@@ -31,15 +31,16 @@ PAIRS = [  # the type of a column and a value
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_what_is_stored_does_not_depend_on_the_company(kind, tmp_path, request):
+def test_what_is_stored_does_not_depend_on_the_company(kind, part, tmp_path, request):
     url = f"sqlite:///{tmp_path}/sizes.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     wrong = []
     with Database(url) as database:
-        for number, (column, value) in enumerate(PAIRS):
+        for number, (column, value) in list(enumerate(PAIRS))[part::4]:
             database.execute("DROP TABLE IF EXISTS sizes")
             database.execute(f"CREATE TABLE sizes (id integer PRIMARY KEY CHECK (id >= 0), v {column})")
-            sizes = (1, 100, 300, 5_000) if number % 8 == 2 else (1, 100, 300)
+            sizes = (1, 100, 300, 5_000) if number % 8 in (2, 5) else (1, 100, 300)
             for key in ((), ("id",)):
                 sink = TableSink(url, Upsert("sizes", ["id", "v"], key=key))
                 found = {(size, poison): write(database, sink, value, size, poison)

@@ -91,6 +91,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
 
     def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
         found = self._ask("SET_PAUSED", {"kind": kind, "name": name, "type": type_name, "paused": paused})
+        self._mark(kind).heard()  # polls while it was paused have proved nothing
         return bool(found) and (paused or not found[0][0])  # a new row that is not paused changes nothing
 
     def database_time(self) -> float:

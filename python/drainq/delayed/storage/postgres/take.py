@@ -64,17 +64,15 @@ class PostgresTakes(PostgresStatements):
         answer = ask(self._statement(by_priority, acknowledge, limit), values)
         took = time.monotonic() - started
         fetched = _fetched(answer, values)
+        if not (fetched.rows or by_priority) and answer.get_value(0, 1) == _TRUE:  # it looked for no message
+            self._by_priority.add(kind)
+            return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
         plain = [row for row in fetched.rows if row.priority == 0] if by_priority else fetched.rows
         if len(fetched.rows) < limit or fetched.rows[-1].priority >= 0:  # else the others were enough
             mark.polled(start, took, plain, values["now"])
-        if fetched.rows:
+        if fetched.rows or start == LOWEST or mark.is_empty():
             return fetched
-        if not by_priority and answer.get_value(0, 1) == _TRUE:
-            self._by_priority.add(kind)
-        elif start == LOWEST or mark.is_empty():
-            return fetched
-        else:
-            mark.heard()
+        mark.heard()
         return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
 
     def _statement(self, by_priority: bool, acknowledge: bool, limit: int) -> Statement:
