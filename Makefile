@@ -188,6 +188,10 @@ bench-interpreters: $(READY) $(STAMP)-bench ## single calls on every CPython tha
 pages: ## the pages of figures in build/figures, from the JSON of the last published runs
 	$(PYTHON) -m benches.pages
 
+.PHONY: bench-parallel
+bench-parallel: ## drain threads that compute at the same time, on a CPython without a GIL; FREE_THREADED=python3.14t for another one
+	@python=$$(scripts/free_threaded.sh $(FREE_THREADED)) && PYTHONPATH=python $$python -m benches.python.parallel $(ARGS)
+
 .PHONY: bench-multi
 bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock
 	$(BIN)/python -m benches.python.multi $(ARGS)

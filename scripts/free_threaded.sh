@@ -8,7 +8,8 @@
 # SQLite. The module lies beside the other one in python/drainq, where only this interpreter takes it.
 #
 # The project's PyO3 supports free-threaded interpreters from 3.14 on, of which Debian has no source that builds one.
-# The last PyO3 for 3.13 is 0.28.3. A copy of the sources is built with it; no line of them differs.
+# The last PyO3 for 3.13 is 0.28.3. A copy of the sources is built with it; only the feature abi3t, which
+# it lacks, is taken out.
 set -eu
 
 scripts="$(cd "$(dirname "$0")" && pwd)"
@@ -42,7 +43,7 @@ rm -rf "$copy/source"
 mkdir -p "$copy/source"
 cp -Rp Cargo.toml Cargo.lock crates "$copy/source"
 if "$python" -c 'import sys; sys.exit(sys.version_info >= (3, 14))'; then
-    sed -i.bak -E 's/^(pyo3.*)"0\.[0-9.]+"/\1"=0.28.3"/' "$copy/source/crates/drainq-py/Cargo.toml"
+    sed -i.bak -E 's/^(pyo3.*)"0\.[0-9.]+"/\1"=0.28.3"/; /^abi3t = /d' "$copy/source/crates/drainq-py/Cargo.toml"
 fi
 PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON="$python" cargo build --quiet --release --manifest-path "$copy/source/Cargo.toml" \
     --target-dir "$copy" --package drainq-py --no-default-features >&2

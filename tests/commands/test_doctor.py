@@ -59,7 +59,7 @@ def not_installed(_):
     raise importlib.metadata.PackageNotFoundError
 
 
-HERE = os.path.dirname(str(_native.__file__))
+HERE = str(_native.__file__)
 MORE_FILES = "a pool or a server may need more: ulimit -n 4096"
 GIL_ON = "PYTHON_GIL=1, or an extension that was imported, turns it on: python -X gil=0 keeps it off"
 MACHINES = [  # what is replaced, by what, the look, and what it says
@@ -75,9 +75,9 @@ MACHINES = [  # what is replaced, by what, the look, and what it says
      "on, in a CPython that is built to do without, threads switch every 5 ms", GIL_ON),
     ("os.sched_getaffinity", lambda _: range(999), doctor._cores, "ok", f"999 usable of {os.cpu_count()}"),
     ("sys.getswitchinterval", lambda: 0.0025, doctor._gil, "ok", "on, threads switch every 2.5 ms"),
-    ("importlib.metadata.version", not_installed, doctor._drainq, "ok", f"{__version__} in {HERE}"),
+    ("importlib.metadata.version", not_installed, doctor._drainq, "ok", f"{__version__}, {HERE}"),
     ("importlib.metadata.version", lambda _: "0.0.0", doctor._drainq, "broken",
-     f"the package says 0.0.0, its native module {__version__}, in {HERE}",
+     f"the package says 0.0.0, its native module {__version__}, {HERE}",
      "install one version, once: pip install --force-reinstall drainq"),
     ("platform.python_version", lambda: "3.9", doctor._python, "ok",
      f"{platform.python_implementation()} 3.9 on {platform.system()} {platform.machine()}, {sys.executable}"),

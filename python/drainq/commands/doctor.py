@@ -109,15 +109,15 @@ def _drainq() -> Check:
         installed = importlib.metadata.version("drainq")
     except importlib.metadata.PackageNotFoundError:
         installed = __version__
-    where = os.path.dirname(str(_native.__file__))
+    where = str(_native.__file__)  # its name tells the build: abi3, abi3t, or one version
     if installed != __version__:
         return Check(
             "drainq",
             "broken",
-            f"the package says {installed}, its native module {__version__}, in {where}",
+            f"the package says {installed}, its native module {__version__}, {where}",
             "install one version, once: pip install --force-reinstall drainq",
         )
-    return Check("drainq", "ok", f"{__version__} in {where}")
+    return Check("drainq", "ok", f"{__version__}, {where}")
 
 
 def _python() -> Check:

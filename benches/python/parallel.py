@@ -1,0 +1,245 @@
+"""Drain threads that compute at the same time: for an interpreter without a GIL.
+
+Run it:  python3.14t -m benches.python.parallel [--quick] [--only WORD] [--rounds N] [--out DIR]
+
+The items of a burst are ready before its time begins. Handlers compute by type, a type on each partition, or as one
+consumer. Thread counts double up to the number of cores. In brackets: the handler's loop without any queue, in as many threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import queue
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from benches import pages, protocol
+from benches.protocol import AtMostTimes, Faster, Goal, Report, measure, rounds
+
+from drainq import BatchQueue
+
+ONE, TWO = "drainq, 1 drain thread", "drainq, 2 drain threads"
+LIST = 1000
+"""Items in a list for ``produce_many``, or for a process."""
+CORES = os.cpu_count() or 1
+THREADS = [count for count in (1, 2, 4, 8, 16) if count <= max(CORES, 2)]
+
+
+class Number:
+    """An item to compute with; each type of items is a subclass."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+
+KINDS: list[type[Number]] = [type(f"Number{number}", (Number,), {"__slots__": ()}) for number in range(max(THREADS))]
+
+
+def arithmetic(batch: Sequence[Number]) -> float:
+    """Compute 20 steps for each item: nothing is shared but the code."""
+    total = 0.0
+    for item in batch:
+        x = item.value
+        for _ in range(20):
+            x = x * 1.0001 + 0.5
+        total += x
+    return total
+
+
+def text(batch: Iterable[str]) -> dict[str, list[int]]:
+    """Split lines and add them up by status in a table of this call."""
+    table: dict[str, list[int]] = {}
+    for line in batch:
+        parts = line.split()
+        row = table.setdefault(parts[2], [0, 0])
+        row[0] += 1
+        row[1] += int(parts[3])
+    return table
+
+
+class Other(str):
+    """A line of the second type."""
+
+    __slots__ = ()
+
+
+def lines(producers: int, count: int) -> list[list[str]]:
+    """Make the lines of each producer, ``count`` in all, of two types in turns."""
+    made = [f"10.0.0.{number & 255} /x{number & 63} status{number % 5} {number}" for number in range(count)]
+    typed = [Other(line) if number & 1 else line for number, line in enumerate(made)]
+    return [typed[len(typed) * part // producers : len(typed) * (part + 1) // producers] for part in range(producers)]
+
+
+def main() -> int:
+    """Run the figures that were asked for."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED") != 1:
+        sys.exit(
+            "these figures are for an interpreter without a GIL, such as python3.14t: see docs/howto/free_threaded.md"
+        )
+    return protocol.run("parallel", drain_threads, beside_rivals, calls)
+
+
+def name(threads: int) -> str:
+    """Name the contestant with this number of drain threads."""
+    return ONE if threads == 1 else f"drainq, {threads} drain threads"
+
+
+def drained(threads: int, items: Sequence[Any], **handlers: Any) -> float:
+    """Return the seconds for an item of a burst, put in lists, that ``threads`` drain threads handle."""
+    lists = [list(items[start : start + LIST]) for start in range(0, len(items), LIST)]
+    with BatchQueue("bench", threads=threads, partitions=threads, buffer_size=1_000_000, **handlers) as one:
+        started = time.perf_counter()
+        for piece in lists:
+            one.produce_many(piece)
+        one.flush()
+        return (time.perf_counter() - started) / len(items)
+
+
+def in_threads(threads: int, work: Callable[[int], object], after: Callable[[], object] = bool) -> float:
+    """Return the seconds in which each of ``threads`` threads does ``work`` with its number, and then ``after`` is done."""
+    running = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    started = time.perf_counter()
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    after()
+    return time.perf_counter() - started
+
+
+def drain_threads(report: Report, options: argparse.Namespace) -> None:
+    """Measure how handlers that compute share the cores."""
+    items = 20_000 if options.quick else 200_000
+    numbers = [Number(float(number)) for number in range(items)]
+    goals: list[Goal] = [Faster(TWO, ONE, 1.7, 2.0)]
+
+    def typed(threads: int) -> list[Number]:
+        return [KINDS[number % threads](float(number)) for number in range(items)]
+
+    def by_type(threads: int) -> Callable[[], float]:
+        burst, handlers = typed(threads), dict.fromkeys(KINDS[:threads], arithmetic)
+        return lambda: drained(threads, burst, handlers=handlers)
+
+    def consumer(threads: int) -> Callable[[], float]:
+        burst = typed(threads)
+        return lambda: drained(threads, burst, consumer=arithmetic)
+
+    def loops(threads: int) -> Callable[[], float]:
+        parts = [numbers[number::threads] for number in range(threads)]
+        return lambda: in_threads(threads, lambda number: arithmetic(parts[number])) / items
+
+    def processes(pool: ProcessPoolExecutor) -> Callable[[], float]:
+        lists = [numbers[start : start + LIST] for start in range(0, items, LIST)]
+        return lambda: protocol.seconds(lambda: sum(pool.map(arithmetic, lists))) / items
+
+    with ProcessPoolExecutor(CORES) as pool:
+        others = {f"(the loop alone, {threads} threads)": loops(threads) for threads in THREADS}
+        others[f"ProcessPoolExecutor, {CORES} processes"] = processes(pool)
+        for question, made in (("a handler for each type", by_type), ("one consumer", consumer)):
+            contestants = {name(threads): made(threads) for threads in THREADS} | others
+            report.add(measure(question, "s/item", contestants, rounds=rounds(options, 15), goals=goals))
+
+
+def beside_rivals(report: Report, options: argparse.Namespace) -> None:
+    """Measure two threads that add up lines, behind drainq and behind the standard library's queues."""
+    items = 10_000 if options.quick else 100_000
+
+    def ours(producers: int) -> Callable[[], float]:
+        parts = lines(producers, items)
+
+        def run() -> float:
+            with BatchQueue(
+                "bench", threads=2, partitions=2, buffer_size=8192, handlers={str: text, Other: text}
+            ) as one:
+
+                def produce(number: int) -> None:
+                    for line in parts[number]:
+                        one.produce(line)
+
+                return in_threads(producers, produce, one.flush) / items
+
+        return run
+
+    def theirs(make: Callable[[], Any], producers: int) -> Callable[[], float]:
+        parts = lines(producers, items)
+
+        def run() -> float:
+            one = make()
+
+            def produce(number: int) -> None:
+                for line in parts[number]:
+                    one.put(line)
+
+            workers = [threading.Thread(target=text, args=(iter(one.get, None),)) for _ in range(2)]
+
+            def end() -> None:
+                for _ in workers:
+                    one.put(None)
+                for worker in workers:
+                    worker.join()
+
+            for worker in workers:
+                worker.start()
+            return in_threads(producers, produce, end) / items
+
+        return run
+
+    for producers in (1, 2):
+        contestants = {
+            "drainq": ours(producers),
+            "SimpleQueue": theirs(queue.SimpleQueue, producers),
+            "queue.Queue": theirs(lambda: queue.Queue(16_384), producers),
+        }
+        goals: list[Goal] = [Faster("drainq", "SimpleQueue", 1.3), Faster("drainq", "queue.Queue", 3.0)]
+        question = f"two threads add up lines, {pages.count(producers, 'producer')}"
+        report.add(measure(question, "s/item", contestants, rounds=rounds(options, 15), goals=goals))
+
+
+def calls(report: Report, options: argparse.Namespace) -> None:
+    """Measure single calls of one producer and of two."""
+    items = 10_000 if options.quick else 100_000
+
+    def ours(producers: int, many: bool = False) -> Callable[[], float]:
+        burst = [Number(1.0)] * items
+        lists = [burst[:LIST]] * (items // LIST)
+
+        def run() -> float:
+            with BatchQueue("bench", threads=1, buffer_size=1_000_000, handlers={Number: len}) as one:
+                return produced(producers, one.produce_many if many else one.produce, lists if many else burst)
+
+        return run
+
+    def theirs(producers: int) -> Callable[[], float]:
+        return lambda: produced(producers, queue.SimpleQueue().put, [Number(1.0)] * items)
+
+    def produced(producers: int, call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
+        """Return the processor seconds of the producers' threads for an item."""
+        taken = []
+
+        def produce(_number: int) -> None:
+            taken.append(protocol.processor_seconds(lambda: collections.deque(map(call, arguments), maxlen=0)))
+
+        in_threads(producers, produce)
+        return sum(taken) / producers / items
+
+    for producers, times in ((1, 1.2), (2, 0.8)):
+        contestants = {"drainq, produce": ours(producers), "SimpleQueue.put": theirs(producers)}
+        goals: list[Goal] = [AtMostTimes("drainq, produce", "SimpleQueue.put", times)]
+        if producers == 1:
+            contestants[f"drainq, produce_many({LIST})"] = ours(1, many=True)
+            goals.append(AtMostTimes(f"drainq, produce_many({LIST})", "drainq, produce", 0.5))
+        question = f"single calls, {pages.count(producers, 'producer')}"
+        report.add(measure(question, "cpu-s/item", contestants, rounds=rounds(options, 25), goals=goals))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
