@@ -67,8 +67,6 @@ if TYPE_CHECKING:
         consumer: _Handler | None
 
 
-_ONE_PARTITION, _BY_TYPE = PartitionPolicy.fixed(1), PartitionSelector.type_hash()
-
 MAX_ITEMS = 1 << 30
 """The most items of a partition, a queue or a handler call."""
 
@@ -86,9 +84,11 @@ class BatchQueueConfig:
         threads: a :class:`ThreadPolicy`, or the number of threads: the queue gets drain threads of its own.
         shared_scheduler: ``(name, ThreadPolicy)``, or a number of threads instead of the policy: the queue shares the
             threads of a named scheduler. Give exactly one of ``threads`` and ``shared_scheduler``.
-        partitions: a :class:`PartitionPolicy`, or the number of partitions; default one partition.
-        partition_selector: a :class:`PartitionSelector` or a callable
-            ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
+        partitions: a :class:`PartitionPolicy`, or the number of partitions. None: one for each of ``threads``; on a
+            shared scheduler one.
+        partition_selector: a :class:`PartitionSelector` or a callable ``(item, count) -> int``. None:
+            ``PartitionSelector.type_hash()``. A ``consumer`` of several ``threads`` gets ``round_robin()``, so that all
+            of them work, unless ``partitions`` or ``dispatch_key`` is given: items of a type are then out of order.
         dispatch_key: a callable ``item -> hashable``: items of one key are of one type; default the
             item's exact class. An ``operator.itemgetter`` or ``attrgetter`` of one name costs least.
         buffer_size: items that fit into one partition; default 10,000, at most 2**30.
@@ -97,8 +97,7 @@ class BatchQueueConfig:
         strategy: a :class:`BufferStrategy`, or its name in letters of any case, such as ``"if_possible"``;
             default ``BLOCKING``.
         consumer: a callable for every batch, whatever the types. Without one, batches go to
-            the handlers that ``add_handler`` registers. With several drain threads it may be
-            called by several at once.
+            the handlers that ``add_handler`` registers. Several drain threads call it at the same time.
         on_error: a callable ``(batch, error)`` for batches whose handler raised; default
             is to log them.
         on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
@@ -132,8 +131,8 @@ class BatchQueueConfig:
 
     threads: ThreadPolicy | None = None
     shared_scheduler: tuple[str, ThreadPolicy] | None = None
-    partitions: PartitionPolicy = _ONE_PARTITION
-    partition_selector: PartitionSelector | Callable[[Any, int], int] = _BY_TYPE
+    partitions: PartitionPolicy | None = None
+    partition_selector: PartitionSelector | Callable[[Any, int], int] | None = None
     dispatch_key: Callable[[Any], Hashable] | None = None
     buffer_size: int = 10_000
     capacity: int | None = None
@@ -221,8 +220,8 @@ class BatchQueueConfig:
         return _make, (_by_name(self),)
 
     def __repr__(self) -> str:
-        names = ["shared_scheduler" if self.threads is None else "threads", "partitions", "buffer_size"]
-        names += ["strategy", "max_batch"] if self.capacity is None else ["capacity", "strategy", "max_batch"]
+        names = ["shared_scheduler" if self.threads is None else "threads", "partitions", "buffer_size", "capacity"]
+        names = [name for name in (*names, "strategy", "max_batch") if getattr(self, name) is not None]
         return f"BatchQueueConfig({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
@@ -265,8 +264,7 @@ def queue_config(config: BatchQueueConfig | None, settings: Mapping[str, Any] | 
 
     Example:
         >>> queue_config(None, {"buffer_size": 5})
-        BatchQueueConfig(threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.fixed(1), buffer_size=5, \
-strategy=BufferStrategy.BLOCKING, max_batch=8192)
+        BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=5, strategy=BufferStrategy.BLOCKING, max_batch=8192)
     """
     if config is not None and not isinstance(config, BatchQueueConfig):
         raise TypeError(
@@ -278,17 +276,31 @@ strategy=BufferStrategy.BLOCKING, max_batch=8192)
     return _make(every)
 
 
+def partitioning(config: BatchQueueConfig) -> tuple[PartitionPolicy, PartitionSelector | Callable[[Any, int], int]]:
+    """Return the partitions of a queue and their selector; what is not given is chosen so that every thread works.
+
+    Example:
+        >>> partitioning(BatchQueueConfig(threads=2, consumer=print))
+        (PartitionPolicy.fixed(2), PartitionSelector.round_robin())
+    """
+    count = 1 if config.threads is None else config.threads.resolve()
+    spread = count > 1 and config.consumer is not None and config.partitions is None and config.dispatch_key is None
+    selector = config.partition_selector or getattr(PartitionSelector, "round_robin" if spread else "type_hash")()
+    return config.partitions or PartitionPolicy.fixed(count), selector
+
+
 def native_settings(config: BatchQueueConfig | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the settings of a queue as ``crates/drainq-py/src/batch/config.rs`` reads them: numbers for policies."""
     config = queue_config(config, settings)
-    pool, policy = config.shared_scheduler or (None, config.threads)
-    assert policy is not None
+    pool, policy = config.shared_scheduler or (None, config.threads or ThreadPolicy.fixed(1))
+    partitions, selector = partitioning(config)
     return {
         **_by_name(config),
         "threads": policy.resolve(),
         "policy": repr(policy),
         "pool": pool,
-        "partitions": (config.partitions._rule, config.partitions._numbers[0]),
+        "partitions": (partitions._rule, partitions._numbers[0]),
+        "partition_selector": selector,
         "blocks": config.strategy is BufferStrategy.BLOCKING,
     }
 
@@ -333,17 +345,13 @@ def _pool(name: str, value: Any) -> tuple[str, ThreadPolicy] | None:
     return pool, _policy(f"{name}[1]", policy)
 
 
-def _partitions(name: str, value: Any) -> PartitionPolicy:
+def _partitions(name: str, value: Any) -> PartitionPolicy | None:
     if value is None or isinstance(value, PartitionPolicy):
-        return value or _ONE_PARTITION
+        return value
     if not _is_whole(value):
         wanted = "a PartitionPolicy, such as PartitionPolicy.adaptive(), or a number of partitions (int)"
         raise TypeError(f"{name} must be {wanted}, got {value!r}")
     return _fixed(PartitionPolicy, name, value)
-
-
-def _selector(_name: str, value: Any) -> Any:
-    return _BY_TYPE if value is None else value
 
 
 def _strategy(name: str, value: Any) -> BufferStrategy:
@@ -390,7 +398,6 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "threads": _threads,
     "shared_scheduler": _pool,
     "partitions": _partitions,
-    "partition_selector": _selector,
     "buffer_size": _items,
     "capacity": _capacity,
     "strategy": _strategy,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from drainq._native import BatchQueue, PartitionSelector, end_queues
 from drainq.arguments import Seconds, flag
-from drainq.batch_config import BatchQueueConfig, queue_config
+from drainq.batch_config import BatchQueueConfig, partitioning, queue_config
 from drainq.errors import DuplicateName, ModeConflict, warn
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _queues: dict[int, tuple[str, BatchQueue[Any], BatchQueueConfig]] = {}  # in the
 _numbers = itertools.count()
 
 _INFRASTRUCTURE = (
-    "threads", "shared_scheduler", "partitions", "buffer_size", "capacity", "strategy", "max_batch", "min_idle",
+    "threads", "shared_scheduler", "buffer_size", "capacity", "strategy", "max_batch", "min_idle",
     "max_idle", "linger", "shutdown_timeout", "rebalance_interval",
 )  # fmt: skip
 
@@ -197,7 +197,7 @@ def _duplicate(name: str) -> DuplicateName:
 
 def _infrastructure(config: BatchQueueConfig) -> tuple[object, ...]:
     """Return the settings except the callables."""
-    selector = config.partition_selector
+    partitions, selector = partitioning(config)
     by_type = isinstance(selector, PartitionSelector) and repr(selector) == "PartitionSelector.type_hash()"
     settings = (getattr(config, name) for name in _INFRASTRUCTURE)
-    return (*settings, by_type, config.len_of is None, config.balancer is None)
+    return (*settings, partitions, by_type, config.len_of is None, config.balancer is None)

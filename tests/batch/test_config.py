@@ -11,16 +11,26 @@ from drainq import (
     PartitionSelector,
     ThreadPolicy,
 )
+from drainq.batch_config import partitioning
 
 ONE = ThreadPolicy.fixed(1)
 
 
-def test_defaults_are_one_blocking_partition_of_ten_thousand_items():
+def test_defaults_are_a_blocking_partition_of_ten_thousand_items_for_each_thread():
     config = BatchQueueConfig(threads=ONE)
     assert config.threads == ONE
     assert config.shared_scheduler is None
-    assert config.partitions == config.replace(partitions=None).partitions == PartitionPolicy.fixed(1)
-    assert isinstance(config.partition_selector, PartitionSelector)
+    assert config.partitions is config.partition_selector is None
+    for given, count, selector in (
+        ({"threads": 1, "consumer": len}, 1, "type_hash"),
+        ({"threads": 3}, 3, "type_hash"),
+        ({"threads": 3, "consumer": len}, 3, "round_robin"),
+        ({"threads": 3, "consumer": len, "partitions": 2}, 2, "type_hash"),
+        ({"threads": 3, "consumer": len, "dispatch_key": len}, 3, "type_hash"),
+        ({"shared_scheduler": ("io", 3), "consumer": len}, 1, "type_hash"),
+    ):
+        chosen = partitioning(BatchQueueConfig(**given))
+        assert (chosen[0], repr(chosen[1])) == (PartitionPolicy.fixed(count), f"PartitionSelector.{selector}()")
     assert config.dispatch_key is None
     assert config.buffer_size == 10_000
     assert config.capacity is None
@@ -64,13 +74,15 @@ def test_a_buffer_may_be_as_large_as_its_limit():
     assert BatchQueueConfig(threads=ONE, buffer_size=2**30).buffer_size == 2**30
 
 
-def test_a_configuration_shows_what_decides_its_size_and_partitions_by_type_unless_that_is_said():
+def test_a_configuration_shows_what_decides_its_size():
     config = BatchQueueConfig(shared_scheduler=("io", 2), capacity=5, partition_selector=None, shutdown_timeout=3)
     assert repr(config) == (
-        "BatchQueueConfig(shared_scheduler=('io', ThreadPolicy.fixed(2)), partitions=PartitionPolicy.fixed(1), "
-        "buffer_size=10000, capacity=5, strategy=BufferStrategy.BLOCKING, max_batch=8192)"
+        "BatchQueueConfig(shared_scheduler=('io', ThreadPolicy.fixed(2)), buffer_size=10000, capacity=5, "
+        "strategy=BufferStrategy.BLOCKING, max_batch=8192)"
     )
-    assert repr(config.partition_selector) == "PartitionSelector.type_hash()" and config.shutdown_timeout == 3
+    assert (
+        "partitions=PartitionPolicy.fixed(3), " in repr(config.replace(partitions=3)) and config.shutdown_timeout == 3
+    )
 
 
 def test_replace_changes_some_settings_and_keeps_all_others():

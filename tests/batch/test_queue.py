@@ -127,9 +127,32 @@ def test_items_of_a_producer_and_type_arrive_in_order(make_queue):
             assert mine == sorted(mine)
 
 
+@pytest.mark.parametrize("threads", [3, ThreadPolicy.fixed(3)])
+def test_without_other_settings_all_threads_of_a_consumer_work_at_the_same_time(make_queue, recwarn, threads):
+    """And none warns: each call waits for two others."""
+    together = threading.Barrier(3, timeout=PATIENCE)
+    queue = make_queue(consumer=lambda batch: together.wait(), threads=threads)
+    assert queue.produce_many([1, 2, 3]) == 3 and queue.flush(2 * PATIENCE)
+    assert (queue.thread_count, queue.partition_count, queue.stats().handled, list(recwarn)) == (3, 3, 3, [])
+
+
+@pytest.mark.parametrize(
+    "kept", [{"partitions": 2}, {"partition_selector": PartitionSelector.type_hash()}, {"dispatch_key": type}]
+)
+def test_what_keeps_the_items_of_a_type_in_order_keeps_them_so_with_several_threads_too(make_queue, kept):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate, threads=2, **kept)
+    assert (queue.thread_count, queue.partition_count) == (2, 2) and queue.produce(0)
+    gate.wait_entered()
+    assert queue.produce_many(range(1, 10)) == 9
+    assert sorted(usage.used for usage in queue.stats().top_n(2)) == [0, 9]
+    gate.open()
+    assert queue.flush(PATIENCE) and gate.items == list(range(10))
+
+
 def test_handlers_of_two_types_are_called_at_the_same_time(make_queue):
     turns, both = PartitionSelector.round_robin(), threading.Barrier(2, timeout=PATIENCE)
-    queue = make_queue(threads=2, partitions=2, partition_selector=turns)
+    queue = make_queue(threads=2, partition_selector=turns)
     for kind in (int, str):
         queue.add_handler(kind, lambda batch: both.wait())
     assert queue.produce(1) and queue.produce("a")

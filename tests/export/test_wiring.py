@@ -334,7 +334,7 @@ def test_the_queue_in_front_of_a_handler_has_one_thread_and_room_for_a_batch_of_
     for most, room in ((5, 1024), (2000, 2000)):
         listens = RemoteServer(address="localhost:0", handler=len, most_streams=most)
         config = made.pop()
-        assert (str(config.threads), str(config.partitions)) == ("ThreadPolicy.fixed(1)", "PartitionPolicy.fixed(1)")
+        assert str(config.threads) == "ThreadPolicy.fixed(1)"
         assert (config.buffer_size, str(config.strategy)) == (room, "BufferStrategy.BLOCKING")
         assert config.consumer == listens._call_handler
 

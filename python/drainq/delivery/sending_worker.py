@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from drainq._native import PartitionSelector
 from drainq.arguments import whole
 from drainq.callables import check_callable
 from drainq.delivery.delivering_worker import Delivering
@@ -85,8 +84,7 @@ class SendingWorker(Delivering[Item]):
             raise lost
 
     def _queue_settings(self) -> dict[str, Any]:
-        threads = self._threads
-        return {"threads": threads, "partitions": threads, "partition_selector": PartitionSelector.round_robin()}
+        return {"threads": self._threads}
 
     def on_idle(self) -> None:
         """Send the due messages of the delayed queue again."""

@@ -152,7 +152,6 @@ class RemoteServer(ClosedByBlock):
         if handler is not None:
             config = BatchQueueConfig(
                 threads=1,
-                partitions=1,
                 buffer_size=max(1024, most_streams),
                 strategy="blocking",
                 consumer=self._call_handler,

@@ -28,7 +28,8 @@ use std::sync::{Arc, Weak};
 /// Producers call ``produce`` from any thread. Items go to the partition of their type;
 /// drain threads empty the partitions and call the type's handler with a list of items, one
 /// call per type and pass. Items of one type from one producer are handled in order, and a
-/// handler is never called by two threads at once.
+/// handler is never called by two threads at once. A ``consumer`` with ``threads=2`` or more is: see
+/// ``partition_selector`` of :class:`BatchQueueConfig`.
 ///
 /// Args:
 ///     name: for threads, logs and statistics.
