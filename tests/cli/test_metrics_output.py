@@ -100,8 +100,8 @@ def test_a_quiet_following_of_a_log_that_is_none_ends_with_1_and_a_sentence(metr
         assert out == "" and err.startswith(f"drainq: 400 of 400 lines of '{log}' are bad") and err.count("\n") == 1
 
 
-WORDS = "--db sqlite:///m.db --out o --format alb --master local[3] --top 7 --heap 2g --no-archive --max-bad 2.5% --quiet".split()
-READ = {"database": DatabaseUrl.parse("sqlite:///m.db"), "out": "o", "master": "local[3]", "top": 7, "heap": "2g",
+WORDS = "--db sqlite:///m.db --out o --format alb --master local[3] --top 7 --heap 2g --conf spark.a=b=c --no-archive --max-bad 2.5% --quiet".split()
+READ = {"database": DatabaseUrl.parse("sqlite:///m.db"), "out": "o", "master": "local[3]", "top": 7, "heap": "2g", "conf": {"spark.a": "b=c"},
         "use_archive": False, "max_bad": 2.5, "format": "alb"}  # fmt: skip
 
 
@@ -134,6 +134,16 @@ def test_what_the_command_line_says_reaches_the_job_and_the_following(monkeypatc
         (str(tmp_path), {**READ, **times, "engine": None}),
         (str(tmp_path), {**READ, **times, "engine": "local"}),
     ]
+
+
+@pytest.mark.parametrize("word", ["spark.a", "a=b", "=", ""])
+def test_a_setting_of_spark_has_a_name_and_a_value_which_no_refusal_shows(capsys, word):
+    with pytest.raises(SystemExit):
+        main(["metrics", "a.log", "--conf", word])
+    said = (
+        f"--conf: needs the name of a setting of Spark and a value, as in spark.name=value, got {word.split('=')[0]!r}"
+    )
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("error", "code"), [(JobFailed, 1), (Interrupted, 130), (UserError, 2), (FileChanged, 2)])

@@ -71,9 +71,9 @@ def test_a_relative_log_is_followed_in_the_directory_of_the_process_and_its_file
     assert following.ask("SELECT directory, name FROM followed") == [(str(real), "a.log")]
 
 
-@pytest.mark.parametrize(("master", "spools"), [("local[2]", None), ("spark://h:7077", "out")])
+@pytest.mark.parametrize("engine", [None, "spark"])
 def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_is_missing_first(
-    tmp_path, logs, monkeypatch, master, spools
+    tmp_path, logs, monkeypatch, engine
 ):
     asked, loads = [], []
     paths = [write(logs / "a.log", lines(3)), write(logs / "b.log", lines(5, 2))]
@@ -97,18 +97,19 @@ def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_i
 
     monkeypatch.setattr(run_module, "Launch", Launch)
     monkeypatch.setattr(run_module, "quiet_py4j", lambda: contextlib.nullcontext(asked.append("quiet")))
-    monkeypatch.setattr(run_module, "settings_for", lambda *given: given)
+    monkeypatch.setattr(run_module, "settings_for", lambda *given, conf: (*given, conf))
     monkeypatch.setattr("drainq.metrics.follow.file_stream.FileStream", Stream)
     monkeypatch.setattr("drainq.metrics.engine.OnSpark", lambda context: context)
-    monkeypatch.setattr(Rounds, "load_files", lambda self, *given: loads.append((self._spools, self._top, given[0])))
+    monkeypatch.setattr(Rounds, "load_files", lambda self, *given: loads.append((self._top, given[0])))
     monkeypatch.setattr("drainq.metrics.report.write_report", lambda *given: asked.append(given[1:]))
     url = DatabaseUrl.sqlite(tmp_path / "other.db")
     found = follow(
         str(logs),
         database=url,
-        engine=spools and "spark",
-        master=master,
+        engine=engine,
+        master="local[2]",
         heap="1g",
+        conf={"spark.x": "y"},
         use_archive=False,
         top=4,
         settled=0,
@@ -118,10 +119,10 @@ def test_a_directory_is_followed_on_a_spark_of_its_own_which_is_asked_for_what_i
     out = tmp_path / "out"
     assert (tmp_path / "other.db").exists() and not (out / "metrics.db").exists()
     assert asked == [
-        ((master, out, "1g"), out / "spark.log", {"use_archive": False}), "quiet", ("stream", "the context", out / "follow"), [],
+        (("local[2]", out, "1g", {"spark.x": "y"}), out / "spark.log", {"use_archive": False}), "quiet", ("stream", "the context", out / "follow"), [],
         paths, "stream ends", "spark stops", (out / "report.html", found.outcome),
     ]  # fmt: skip
-    assert loads == [(spools and tmp_path / spools, 4, "the context")]
+    assert loads == [(4, "the context")]
 
 
 @pytest.mark.parametrize("error", [JobFailed("Java ended"), OSError("gone"), ValueError("other")], ids=repr)

@@ -104,15 +104,15 @@ def test_a_round_counts_each_content_once_and_leaves_out_what_is_gone_or_being_w
     sources = [
         find(n, str(aged(logs / name, text, 20))) for n, name in enumerate(("gone", "young", "grown", "b", "copy"))
     ]
-    rounds, spools = Rounds(database, memory, str(logs), top=3, spools=logs.parent), []
+    rounds = Rounds(database, memory, str(logs), top=3)
     directory = Directory(str(logs), memory, 10.0, said.append)
     os.remove(logs / "gone")
     rounds.load_files(pytest.fail, sources[:1], directory)
     assert (rounds.files, rounds.outcome.lines) == (0, 0)
     aged(logs / "young", text, 19)
     aged(logs / "grown", f"{text}more\n", 20)
-    rounds.load_files(lambda tasks, spool: spools.append(spool.parent) or InThreads()(tasks, spool), sources, directory)
-    assert (rounds.files, rounds.outcome.lines, held, spools) == (1, 3, [1], [logs.parent])
+    rounds.load_files(InThreads(), sources, directory)
+    assert (rounds.files, rounds.outcome.lines, held) == (1, 3, [1])
     assert said == [f"{str(logs / name)!r} is being written; it is not counted yet" for name in ("young", "grown")]
     followed = "SELECT name, bytes, lines, parsed, bad FROM followed ORDER BY name"
     assert database.execute(followed) == [("b", len(text), 3, 2, 1), ("copy", len(text), 3, 2, 1)]

@@ -52,6 +52,31 @@ def test_spark_is_set_up_as_the_job_needs_it_and_a_cluster_keeps_its_own_driver(
     }  # fmt: skip
 
 
+def test_settings_of_the_user_come_last(tmp_path):
+    theirs = {"spark.ui.enabled": "true", "spark.hadoop.fs.s3a.endpoint": "http://h"}
+    assert settings_for("spark://h", tmp_path, conf=theirs) == {**settings_for("spark://h", tmp_path), **theirs}
+
+
+@pytest.mark.parametrize(
+    ("master", "set_to", "setting", "python"),
+    [
+        ("spark://h", "", None, sys.executable),
+        ("spark://h", "./environment/bin/python", None, "./environment/bin/python"),
+        ("local-cluster[2,1,1024]", "a", {"spark.pyspark.python": "b"}, "b"),
+        ("local", "a", {"spark.pyspark.python": "b"}, sys.executable),
+        ("local[2]", "a", None, sys.executable),
+    ],
+)
+def test_a_cluster_runs_the_python_that_is_named_for_it(
+    of_spark, tmp_path, monkeypatch, master, set_to, setting, python
+):
+    monkeypatch.setenv("PYSPARK_PYTHON", set_to)
+    with Launch(settings_for(master, tmp_path, conf=setting), tmp_path / "spark.log") as launch:
+        launch.context()
+    assert (os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"]) == (python, sys.executable)
+    wait_until_stopped()
+
+
 def test_zips_beside_the_installed_pyspark_are_left_out():
     pyspark = pytest.importorskip("pyspark")
     home = pyspark.__path__[0]

@@ -25,7 +25,7 @@ def add_commands(subparsers: Any) -> None:
         nargs="*",
         metavar="LOG",
         help="logs of a web server, also compressed by gzip, bzip2, xz or zstd; "
-        "a pattern such as 'logs/**/*.gz', or - for the standard input",
+        "a pattern such as 'logs/**/*.gz', a URL that Spark reads, such as s3a://logs/*, or - for the standard input",
     )
     parser.add_argument(
         "--format",
@@ -66,6 +66,14 @@ def add_commands(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--master", default="local[2,4]", help="Spark's master (default: %(default)s: two cores, four tries per task)"
+    )
+    parser.add_argument(
+        "--conf",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark, such as spark.hadoop.fs.s3a.endpoint=URL; repeatable",
     )
     parser.add_argument(
         "--top", type=_positive, default=10, metavar="N", help="how many endpoints to rank (default: %(default)s)"
@@ -148,6 +156,15 @@ def _format(text: str) -> str:
     return text
 
 
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise argparse.ArgumentTypeError(
+            f"needs the name of a setting of Spark and a value, as in spark.name=value, got {name!r}"
+        )
+    return name, value
+
+
 def _heap(text: str) -> str:
     from drainq.metrics.spark_session import parse_heap
 
@@ -178,6 +195,7 @@ def _run(arguments: argparse.Namespace) -> int:
         "out": arguments.out,
         "master": arguments.master,
         "heap": arguments.heap,
+        "conf": dict(arguments.conf),
         "use_archive": not arguments.no_archive,
         "top": arguments.top,
         "max_bad": arguments.max_bad,

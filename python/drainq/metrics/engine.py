@@ -19,6 +19,8 @@ from drainq.metrics.errors import Interrupted
 from drainq.metrics.handlers import MakeHandlers, queue_counts
 from drainq.metrics.metric_types import METRICS, records_of
 from drainq.metrics.reader import Reader
+from drainq.metrics.remote import RemoteLog, digests, read
+from drainq.metrics.spark_session import is_local
 from drainq.spark.aggregate import partition_fn
 from drainq.spark.task_attempt import TaskInfo
 
@@ -37,11 +39,13 @@ class Runs(Protocol):
         """Return the number of tasks that have ended, and the number of all tasks."""
 
 
-def task_function(spool: Path, info: TaskInfo | None = None, check: Callable[[], object] = bool) -> Callable[..., Any]:
+def task_function(
+    spool: Path | None, info: TaskInfo | None = None, check: Callable[[], object] = bool
+) -> Callable[..., Any]:
     """Return the function that runs tasks: it maps an iterator of tasks to an iterator of results."""
     return partition_fn(
-        MakeHandlers(str(spool)), rows="arrow", items=lambda: Reader(check), stats=queue_counts,
-        capacity=RECORDS_QUEUED, len_of=records_of, info=info,
+        MakeHandlers(None if spool is None else str(spool)), rows="arrow", items=lambda: Reader(check),
+        stats=queue_counts, capacity=RECORDS_QUEUED, len_of=records_of, info=info,
     )  # fmt: skip
 
 
@@ -77,14 +81,20 @@ class InThreads:
 
 
 class OnSpark:
-    """Runs tasks on Spark's executors, which read the logs and write the files under the driver's paths."""
+    """Runs tasks on Spark's executors. Those of a cluster return what they would write into the directory.
+
+    The executors read a log on a disk under the driver's path, and a log at a URL by Spark's text source.
+    """
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
 
     def __call__(self, tasks: Sequence[Task], spool: Path) -> list[Any]:
-        results: list[Any] = self._context.parallelize(tasks, len(tasks)).mapPartitions(task_function(spool)).collect()
-        return results
+        run = task_function(spool if is_local(str(self._context.master)) else None)
+        remote = [part for task in tasks for part in task if isinstance(part, RemoteLog)]
+        near = [task for task in tasks if not isinstance(task[0], RemoteLog)]
+        results = self._context.parallelize(near, len(near)).mapPartitions(run).collect() if near else []
+        return results + (read(self._context, remote, run) if remote else [])
 
     def done(self) -> tuple[int, int]:
         """Return the same for the tasks of the running stages."""
@@ -92,3 +102,10 @@ class OnSpark:
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]
         return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+class DigestOnSpark(OnSpark):
+    """Computes the digests of logs at URLs on Spark's executors. A result is a URL and its digest."""
+
+    def __call__(self, tasks: Sequence[Task], spool: Path) -> list[Any]:
+        return digests(self._context, [part for (part,) in tasks if isinstance(part, RemoteLog)])

@@ -1,7 +1,7 @@
 """L1: the handlers of a task. Each aggregates the records of one metric type and writes the groups to a file.
 
-One drain thread at a time calls a handler, which takes no lock. The files are in Arrow's format, in a directory that
-driver and executors share. The task's result names them.
+One drain thread at a time calls a handler, which takes no lock. The files are in Arrow's format, in a directory of the
+driver, and the task's result names them. Executors on other machines return them with the result.
 
 1. Every consumed record is in exactly one place: the groups, or the file.
 2. The groups are bounded, so a task's memory does not grow with its input.
@@ -35,10 +35,13 @@ BAD_LINES = pa.schema(
 
 @dataclass(frozen=True)
 class Spooled:
-    """A file that a task wrote: groups of a metric, or bad lines. ``kind`` is the table, ``rows`` their number."""
+    """What a task wrote: groups of a metric, or bad lines. ``kind`` is the table, ``rows`` their number.
+
+    ``written`` is the path of its file, or the bytes.
+    """
 
     kind: str
-    path: str
+    written: str | bytes
     rows: int
 
 
@@ -58,17 +61,18 @@ class QueueCounts:
 
 
 class SpoolFile:
-    """A stream of record batches. The first batch creates the file."""
+    """A stream of record batches, into memory if ``path`` is None. The first batch creates the file."""
 
-    def __init__(self, kind: str, path: Path) -> None:
+    def __init__(self, kind: str, path: Path | None) -> None:
         self._kind, self._path = kind, path
+        self._memory = pa.BufferOutputStream() if path is None else None
         self._writer: Any = None
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a batch."""
         if self._writer is None:
-            self._writer = pa.ipc.new_stream(str(self._path), batch.schema)
+            self._writer = pa.ipc.new_stream(self._memory or str(self._path), batch.schema)
         self._writer.write_batch(batch)
         self._rows += batch.num_rows
 
@@ -76,7 +80,8 @@ class SpoolFile:
         """End the stream. Yield its description if there was a batch."""
         if self._writer is not None:
             self._writer.close()
-            yield Spooled(self._kind, str(self._path), self._rows)
+            written = str(self._path) if self._memory is None else self._memory.getvalue().to_pybytes()
+            yield Spooled(self._kind, written, self._rows)
 
 
 class AddUp:
@@ -179,14 +184,15 @@ class MakeHandlers:
     """Makes the handlers of one task attempt, by the type they take.
 
     Args:
-        spool: the directory for their files.
+        spool: the directory for their files; None keeps them in memory, for the task's result.
     """
 
-    spool: str
+    spool: str | None
 
     def __call__(self, info: TaskInfo) -> dict[type, Any]:
         def file(kind: str) -> SpoolFile:
-            return SpoolFile(kind, Path(self.spool, f"{info.task_attempt_id}-{kind}.arrow"))
+            name = f"{info.task_attempt_id}-{kind}.arrow"
+            return SpoolFile(kind, None if self.spool is None else Path(self.spool, name))
 
         handlers: dict[type, Any] = {metric: AddUp(metric, file(metric.table)) for metric in METRICS}
         return {**handlers, BadLines: KeepBadLines(file("bad_lines")), LinesRead: CountLines()}

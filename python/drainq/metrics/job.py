@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import hashlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from drainq.metrics.blocks import tasks
 from drainq.metrics.errors import Interrupted, UserError
 from drainq.metrics.follow.counted import check_not_followed
 from drainq.metrics.log_files import Digests, Source, find, loaded_before
+from drainq.metrics.log_names import is_remote
 from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import MAX_BAD, JobOutcome, LogCounts
 from drainq.metrics.progress import Progress
@@ -47,6 +49,7 @@ def run(
     engine: str = "spark",
     master: str = DEFAULT_MASTER,
     heap: str = DEFAULT_HEAP,
+    conf: Mapping[str, str] | None = None,
     use_archive: bool = True,
     top: int = DEFAULT_TOP,
     max_bad: float = MAX_BAD,
@@ -57,11 +60,12 @@ def run(
     """Read access logs, and load their service metrics into a database.
 
     Args:
-        logs: paths of logs, plain or compressed.
+        logs: paths of logs, plain or compressed, or URLs that Spark reads.
         database: where the tables go; None: ``metrics.db`` in ``out``.
         out: a directory for the report and Spark's log; made if it is not there.
         engine: ``"spark"``, or ``"local"`` for threads of this process.
         master: Spark's master. heap: the memory of Java's objects, as Java's options say it.
+        conf: more of Spark's settings, by name.
         use_archive: start Java with the archive of classes, if there is one.
         top: how many endpoints to rank.
         format: of the lines, as ``--format`` takes it; None: found from the first lines of each log.
@@ -77,8 +81,7 @@ def run(
     if engine not in ("spark", "local"):
         raise UserError(f"--engine must be 'spark' or 'local', got {engine!r}")
     progress = progress or Progress(None)
-    sources = [find(number, path, format) for number, path in enumerate(logs)]
-    unit = "log" if len(sources) == 1 else "logs"
+    here = {path: find(0, path, format) for path in logs if engine == "local" or not is_remote(path)}
     directory = Path(out)
     steps.make_directory(directory)
     url = database or DatabaseUrl.sqlite(directory / "metrics.db")
@@ -87,37 +90,49 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.enter_context(_interruptible(loaded))
         connected = stack.enter_context(steps.open_database(url))
+        spool = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drainq-logs-")))
+        launch, spark = None, None
+
+        def launched() -> Launch:
+            settings = settings_for(master, directory, heap, conf=conf)
+            return stack.enter_context(Launch(settings, directory / "spark.log", use_archive=use_archive))
+
+        def started() -> SparkContext:
+            nonlocal spark
+            if spark is None:
+                with clock.stage("start Spark", 1, "session"):
+                    spark = launch.context() if launch else context
+            assert spark is not None, "there is something to read, so one was started or given"
+            return spark
+
+        if all(path in here for path in logs):
+            sources = [here[path] for path in logs]
+        else:
+            launch = None if context else launched()
+            sources = _with_remote(started(), logs, here, format, spool, clock)
         digests = Digests(sources)
         stack.callback(digests.close)
-        with clock.stage("digest", len(sources), unit):
+        with clock.stage("digest", len(sources), "log" if len(sources) == 1 else "logs"):
             found = digests.result(timeout=PATIENCE)
-        launch = None
-        if engine == "spark" and context is None and _worth_reading(connected, sources, found):
-            settings = settings_for(master, directory, heap)
-            launch = stack.enter_context(Launch(settings, directory / "spark.log", use_archive=use_archive))
+        if engine == "spark" and not (context or launch) and _worth_reading(connected, sources, found):
+            launch = launched()
         from drainq.metrics.engine import InThreads, OnSpark  # invariant 3
+        from drainq.metrics.remote import remote_tasks
         from drainq.metrics.report import write_report
 
-        def started() -> OnSpark:
-            with clock.stage("start Spark", 1, "session"):
-                spark = launch.context() if launch else context
-                assert spark is not None, "there is something to read, so one was started or given"
-                return OnSpark(spark)
-
         def read(these: Sequence[Source]) -> list[Any]:
-            runs = InThreads() if engine == "local" else started()
+            runs = InThreads() if engine == "local" else OnSpark(started())
+            work = [*tasks([source for source in these if not is_remote(source.path)]), *remote_tasks(these)]
             with clock.stage("read and aggregate (L1)", 0, "lines", runs.done) as stage:
-                results = steps.results_of(runs, tasks(these), these, spool)
+                results = steps.results_of(runs, work, these, spool)
                 stage.items = sum(result.lines for result in results if isinstance(result, LinesRead))
             return results
 
-        shared = None if engine == "local" or master.startswith("local") else directory.absolute()
-        spool = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drainq-logs-", dir=shared)))
         results = None
         if found is None:
             if engine == "local":  # read now, and check afterwards which logs were loaded before
                 results = read(sources)
-            with clock.stage("digest, the rest", len(sources), unit):
+            with clock.stage("digest, the rest", len(sources), "log" if len(sources) == 1 else "logs"):
                 found = digests.result()
         outcome = JobOutcome(
             [LogCounts(source.path, digest, format=source.format) for source, digest in zip(sources, found)],
@@ -125,9 +140,10 @@ def run(
         )
         fresh = _mark_loaded(connected, outcome.sources)
         for place in fresh:
-            check_not_followed(connected, sources[place].path)
+            if not is_remote(sources[place].path):
+                check_not_followed(connected, sources[place].path)
         if fresh:
-            new = [dataclasses.replace(sources[place], number=number) for number, place in enumerate(fresh)]
+            new = [replace(sources[place], number=number) for number, place in enumerate(fresh)]
             if not any(source.size for source in new):
                 results = []
             elif results is None or len(new) < len(sources):
@@ -144,6 +160,29 @@ def run(
         with clock.stage("report", 1, "page"):
             write_report(connected, directory / "report.html", outcome)
     return outcome
+
+
+def _with_remote(
+    spark: SparkContext,
+    logs: Sequence[str],
+    here: Mapping[str, Source],
+    format: str | None,
+    spool: Path,
+    clock: steps.StageClock,
+) -> list[Source]:
+    """Find the logs that are not ``here`` with Spark, and their digests. Return all logs."""
+    from drainq.metrics.engine import DigestOnSpark
+    from drainq.metrics.remote import RemoteFiles, remote_tasks
+
+    files, runs = RemoteFiles(spark), DigestOnSpark(spark)
+    sources: list[Source] = []
+    for path in logs:
+        sources += [here[path]] if path in here else files.matching(path, format)
+    work = remote_tasks(sources)
+    with clock.stage("digest at URLs", len(work), "logs", runs.done):
+        found = dict(steps.results_of(runs, work, [s for s in sources if is_remote(s.path)], spool))
+    nothing = hashlib.sha256().hexdigest()
+    return [replace(s, sha256=found.get(s.path, nothing)) if is_remote(s.path) else s for s in sources]
 
 
 @contextlib.contextmanager

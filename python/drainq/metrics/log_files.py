@@ -17,13 +17,14 @@ from typing import overload
 
 from drainq.metrics.errors import FileChanged, UserError
 from drainq.metrics.log_formats import found_in
+from drainq.metrics.log_names import is_remote
 from drainq.metrics.open_log import BOM, check_text, is_compressed, opened
 from drainq.metrics.tables import SOURCES
 from drainq.sql import Database
 from drainq.sql.url import shown
 
 _CHUNK = 1 << 20
-_HEAD = 1 << 18  # bytes that tell the kind and the format of a log
+FIRST_BYTES = 1 << 18  # bytes that tell the kind and the format of a log
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Source:
         size: bytes in the file.
         changed: when it was last written to, in nanoseconds.
         format: of its lines, as ``--format`` takes it; empty for common or combined.
+        sha256: its digest, if that is known.
     """
 
     number: int
@@ -45,15 +47,20 @@ class Source:
     size: int
     changed: int
     format: str = ""
+    sha256: str = ""
 
     @property
     def absolute(self) -> str:
         """The path that tasks open."""
         return os.path.abspath(self.path)
 
+    def again(self) -> Source:
+        """Return the log as it is now."""
+        return find(self.number, self.path, self.format)
+
     def check_unchanged(self) -> None:
         """Raise FileChanged if the file was written to since ``find`` read its size and time."""
-        now = find(self.number, self.path, self.format)
+        now = self.again()
         if (now.size, now.changed) != (self.size, self.changed):
             raise FileChanged(
                 f"{self.path!r} changed while it was read, and nothing was loaded; load it once rotated, or a copy"
@@ -64,8 +71,10 @@ def find(number: int, path: str, format: str | None = None) -> Source:
     """Read the size, the time and the kind of one log. Without a ``format``, find it from the first lines.
 
     Raises:
-        UserError: it is missing, not a file, not readable, or no text, or several formats fit.
+        UserError: it is missing, not a file, not readable, or no text, or several formats fit; or a URL.
     """
+    if is_remote(path):
+        raise UserError(f"{shown(path)!r} is a URL, which only `drainq metrics LOG --engine spark` reads; copy the log")
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -76,9 +85,9 @@ def find(number: int, path: str, format: str | None = None) -> Source:
             )
             raise UserError(f"{path!r} is {kind}")
         with open(path, "rb") as file:
-            compressed = is_compressed(file.read(_HEAD))
+            compressed = is_compressed(file.read(FIRST_BYTES))
         with opened(path) as text:
-            head = text.read(_HEAD)
+            head = text.read(FIRST_BYTES)
         check_text(path, head)
     except FileNotFoundError:
         raise UserError(f"there is no log {shown(path)!r}; check the name") from None
@@ -115,6 +124,8 @@ def digest(source: Source) -> str:
     Raises:
         UserError: the compressed file is damaged or cut off.
     """
+    if source.sha256:
+        return source.sha256
     found = hashlib.sha256()
     with opened(source.path) as file:
         while chunk := file.read(_CHUNK):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,12 +22,22 @@ from drainq.sql.url import shown
 STANDARD_INPUT = "-"
 
 
+def is_remote(path: str) -> bool:
+    """Return whether a log is at a URL, which Spark reads.
+
+    Example:
+        >>> is_remote("s3a://logs/access.log"), is_remote("logs/access.log")
+        (True, False)
+    """
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path) is not None
+
+
 @contextlib.contextmanager
 def named(words: Sequence[str], standard_input: IO[bytes] | None) -> Iterator[list[str]]:
     """Yield the paths of the logs that the words name.
 
     Args:
-        words: paths, patterns (``logs/*.gz``, ``**`` for any depth), or ``-`` once.
+        words: paths, patterns (``logs/*.gz``, ``**`` for any depth), URLs, or ``-`` once.
         standard_input: the bytes for ``-``, plain or compressed.
     Raises:
         UserError: a pattern matches no file, or ``-`` is named twice, or there is no standard input.
@@ -60,7 +71,7 @@ def _saved(standard_input: IO[bytes], stack: contextlib.ExitStack) -> str:
 
 
 def _matching(word: str) -> list[str]:
-    if not glob.has_magic(word) or os.path.exists(word):
+    if is_remote(word) or not glob.has_magic(word) or os.path.exists(word):
         return [word]
     found = sorted(path for path in glob.glob(word, recursive=True) if os.path.isfile(path))
     if not found:

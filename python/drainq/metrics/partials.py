@@ -27,7 +27,8 @@ _SAMPLED = 1_000  # names of a batch from which the cuts are chosen
 def batches(files: Sequence[Spooled]) -> Iterator[pa.RecordBatch]:
     """Yield the batches of some files."""
     for file in files:
-        with pa.OSFile(file.path) as raw, pa.ipc.open_stream(raw) as stream:
+        opened = pa.BufferReader if isinstance(file.written, bytes) else pa.OSFile
+        with opened(file.written) as raw, pa.ipc.open_stream(raw) as stream:
             yield from stream
 
 

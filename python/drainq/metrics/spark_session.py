@@ -1,6 +1,7 @@
 """The Spark session of the job: started in a thread, silent, and with connections to this machine only.
 
-1. The workers run the Python of this process. By default, Spark takes ``python3`` from the PATH.
+1. The workers run the Python of this process, or on a cluster the one that ``PYSPARK_PYTHON`` or the setting
+   ``spark.pyspark.python`` names. By default, Spark takes ``python3`` from the PATH.
 2. Local mode retries a task only if the master names the number of tries (``local[2,4]``).
 3. Java's output goes to a file.
 4. Java holds no rows, because tasks read logs and write files themselves. So its heap does not grow with the logs.
@@ -91,14 +92,25 @@ def parse_heap(text: str) -> str:
     return text.lower()
 
 
-def settings_for(master: str, directory: Path, heap: str = DEFAULT_HEAP, java_options: str = "") -> dict[str, str]:
-    """Return Spark's settings."""
+def is_local(master: str) -> bool:
+    """Return whether a master runs the tasks on this machine, in the driver's process."""
+    return master == "local" or master.startswith("local[")
+
+
+def settings_for(
+    master: str,
+    directory: Path,
+    heap: str = DEFAULT_HEAP,
+    java_options: str = "",
+    conf: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return Spark's settings. ``conf``: the user's, which come last."""
     settings = {**_SETTINGS, "spark.master": master, "spark.sql.warehouse.dir": str(directory / "warehouse")}
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
         settings["spark.driver.memory"] = heap
         settings["spark.driver.extraJavaOptions"] = f"{_JAVA_OPTIONS} {java_options}".strip()
-    return settings
+    return settings | dict(conf or {})
 
 
 class Launch:
@@ -150,7 +162,9 @@ class Launch:
         except ImportError as error:
             raise UserError("Spark is not installed: pip install 'drainq[metrics]', or use --engine local") from error
         master = self._settings["spark.master"]
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        theirs = self._settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+        os.environ["PYSPARK_PYTHON"] = (not is_local(master) and theirs) or sys.executable
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         if master.startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         home = os.environ["JAVA_HOME"] = java_home()

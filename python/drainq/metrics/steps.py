@@ -101,7 +101,7 @@ def _reason(error: BaseException) -> str:
         if found := re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line):
             # Java's errors are about the machine; the text of one of Python's may hold values.
             return line[:500] if line.startswith(("java.", "org.apache.")) else found[0] + place
-    return lines[0][:500]
+    return next((line[2:502] for line in lines if line.startswith(": ")), lines[0][:500])  # Java's, behind Py4J's
 
 
 def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:

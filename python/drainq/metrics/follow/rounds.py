@@ -42,7 +42,6 @@ class Rounds:
     Args:
         database: with its tables. memory: the counted bytes of the files.
         path: the followed path. top: how many endpoints to rank.
-        spools: the directory for the tasks' files; None is the one for temporary files.
         clock: seconds, for the stages and the time between two rankings.
     """
 
@@ -53,10 +52,9 @@ class Rounds:
         path: str,
         *,
         top: int,
-        spools: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._database, self._memory, self._top, self._spools, self._clock = database, memory, top, spools, clock
+        self._database, self._memory, self._top, self._clock = database, memory, top, clock
         self._ranked = -RANKED_EVERY
         self._total = LogCounts(path, "")
         self.outcome = JobOutcome([self._total])
@@ -148,10 +146,7 @@ class Rounds:
         started = self._clock()
         outcome = JobOutcome(list(counts))
         written: list[Counted] = []
-        with (
-            ctrl_c_later() as hold_ctrl_c,
-            tempfile.TemporaryDirectory(prefix="drainq-logs-", dir=self._spools) as spool,
-        ):
+        with ctrl_c_later() as hold_ctrl_c, tempfile.TemporaryDirectory(prefix="drainq-logs-") as spool:
             results = steps.results_of(runs, work, sources, Path(spool)) if work else []
             loading = steps.loading_of(outcome, results, counts)
             read = self._clock()

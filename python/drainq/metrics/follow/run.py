@@ -14,7 +14,7 @@ import os
 import queue
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -81,6 +81,7 @@ def follow(
     engine: str | None = None,
     master: str = DEFAULT_MASTER,
     heap: str = DEFAULT_HEAP,
+    conf: Mapping[str, str] | None = None,
     use_archive: bool = True,
     top: int = DEFAULT_TOP,
     max_bad: float = MAX_BAD,
@@ -97,7 +98,8 @@ def follow(
     Args:
         path: a directory into which finished logs are moved, or a log, which need not exist yet.
         ended: waited for between two rounds.
-        database, out, master, heap, use_archive, top, format, progress, context: as for :func:`drainq.metrics.job.run`.
+        database, out, master, heap, conf, use_archive, top, format, progress, context: as for
+            :func:`drainq.metrics.job.run`.
         engine: ``"spark"`` or ``"local"``. None is Spark for a directory. A file is always followed by ``"local"``.
         every: seconds between two rounds.
         max_bad: percent of the lines that may be bad without a complaint.
@@ -123,15 +125,14 @@ def follow(
         connected = stack.enter_context(steps.open_database(database or DatabaseUrl.sqlite(directory / "metrics.db")))
         launch = None
         if is_directory and engine != "local" and context is None:
-            settings = settings_for(master, directory, heap)
+            settings = settings_for(master, directory, heap, conf=conf)
             launch = stack.enter_context(Launch(settings, directory / "spark.log", use_archive=use_archive))
             stack.enter_context(quiet_py4j())  # SIGTERM may end Java first, and then Py4J's threads log errors
         from drainq.metrics.follow.rounds import Rounds
         from drainq.metrics.report import write_report
 
         memory = Memory(connected, os.path.realpath(where))
-        spools = None if launch is None or master.startswith("local") else directory.absolute()
-        rounds = Rounds(connected, memory, path, top=top, spools=spools)
+        rounds = Rounds(connected, memory, path, top=top)
         interrupted = False
         uncounted: dict[str, str] = {}
         try:
