@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from drainq.delayed.cron.tick_key import escape_hash, hash_in
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.base import dead_letter, finished
 from drainq.delayed.storage.in_flight_limits import Room
+from drainq.delayed.storage.operator_calls import dead_letter, finished, stored_message
 from drainq.delayed.storage.records import (
     TICK_MEMORY_MS,
     Counts,
@@ -33,6 +33,7 @@ class Message:
     due_at: int = field(init=False)
     lock: str | None = None
     attempts: int = 0
+    error: str | None = None
 
     def __post_init__(self):
         self.due_at = self.offer.scheduled_at
@@ -41,6 +42,11 @@ class Message:
         key, payload, at, _, priority = self.offer
         locked = self.lock is not None
         return Row(self.id, key, payload, at, self.created_at, self.attempts, self.due_at, locked, priority)
+
+    def is_chosen(self, chosen):
+        """Whether it is of a key or a prefix."""
+        key = self.offer.key
+        return key == chosen.key if chosen.key is not None else key.startswith(chosen.prefix or "")
 
     @property
     def was_delivered(self):
@@ -127,7 +133,7 @@ class Model:
     def nack(self, kind, held, due_at, error):
         ours = self._held(held)
         for message in ours:
-            message.lock, message.due_at = None, due_at
+            message.lock, message.due_at, message.error = None, due_at, message.error if error is None else error
         return len(ours)
 
     def release(self, kind, held):
@@ -171,22 +177,44 @@ class Model:
     def drop(self, kind, key):
         return self._rows.pop(key, None) is not None
 
-    def drop_all(self, kind):
-        dropped = len(self._rows)
-        self._rows.clear()
-        return dropped
+    def _chosen(self, chosen):
+        return [message for message in self._rows.values() if message.is_chosen(chosen)]
 
-    def peek(self, kind, limit):
-        return sorted((message.row() for message in self._rows.values()), key=lambda row: (row.due_at, row.id))[:limit]
+    def drop_all(self, kind, chosen):
+        return sum(self.drop(kind, message.offer.key) for message in self._chosen(chosen))
+
+    def free(self, kind, chosen, now):
+        held = [message for message in self._chosen(chosen) if message.lock is not None]
+        for message in held:
+            message.lock, message.due_at = None, now
+        return len(held)
+
+    def reschedule(self, kind, chosen, at, now):
+        moved = [it for it in self._chosen(chosen) if (at > now if it.due_at <= now else it.lock is None)]
+        for message in moved:
+            message.lock, message.due_at, message.offer = None, at, message.offer._replace(scheduled_at=at)
+        return len(moved)
+
+    def peek(self, kind, chosen, limit):
+        rows = sorted(self._chosen(chosen), key=lambda it: (it.due_at, it.id))[:limit]
+        return [
+            stored_message(
+                [
+                    *(it.offer.key, it.offer.payload, it.offer.scheduled_at, it.due_at, it.created_at, it.attempts),
+                    *(it.offer.priority, it.error, self.holder, it.lock),
+                ]
+            )
+            for it in rows
+        ]
 
     def counts(self, kind, now):
         rows = self._rows.values()
-        ready = [message.due_at for message in rows if message.due_at <= now]
+        ready = [now - message.due_at for message in rows if message.due_at <= now]
         leased = sum(message.lock is not None and message.due_at > now for message in rows)
         again = sum(message.attempts > 1 for message in rows)
-        return Counts(
-            len(ready), len(rows) - len(ready) - leased, leased, min(ready, default=None), again, len(self._dead)
-        )
+        age = max(ready, default=0) / 1000
+        later = len(rows) - len(ready) - leased
+        return Counts(len(ready), later, leased, age, again, len(self._dead), self._paused, 0)
 
     # --- dead letters
 

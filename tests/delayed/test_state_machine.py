@@ -175,6 +175,19 @@ class Comparison(RuleBasedStateMachine):
     def drop_all(self):
         self.both(lambda q: q.drop_all_messages("Yes, please, I know what I'm doing!"))
 
+    @rule(which=st.sampled_from(["key", "prefix"]), key=KEYS, delay=DELAYS)
+    def reschedule(self, which, key, delay):
+        at = self.clock.now() + delay
+        self.both(lambda q: q.reschedule(**{which: key}, at=at))
+
+    @rule(which=st.sampled_from(["key", "prefix"]), key=KEYS)
+    def free(self, which, key):
+        self.both(lambda q: q.release(**{which: key}))
+
+    @rule(key=KEYS)
+    def drop_messages(self, key):
+        self.both(lambda q: q.drop_messages(key))
+
     @rule(keys=st.none() | st.lists(KEYS, max_size=3))
     def redrive(self, keys):
         self.both(lambda q: q.redrive(keys))

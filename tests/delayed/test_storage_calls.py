@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.records import TICK_MEMORY_MS, Held, Offer, Tick
+from drainq.delayed.storage.records import TICK_MEMORY_MS, Chosen, Held, Offer, Tick
 from drainq.sql.connect import connect_sqlite
 from tests.delayed.conftest import World
 
@@ -51,6 +51,7 @@ class Watched:
 
     def __init__(self, world: World) -> None:
         self.storage = world.open("unused")._session.storage
+        self.storage.holder = "h/1/n"
         if world.backend == "sqlite":
             self.connection: Any = connect_sqlite(world.url.removeprefix("sqlite:///"), lock_timeout=5)
         else:
@@ -73,7 +74,11 @@ class Watched:
         before = self.rows()
         ids = self.ids
         for call in calls:
-            answer = eval("s." + re.sub(r'/(?=[0-9]")', "/" + STAMP, call), globals(), {"s": self.storage, "ids": ids})
+            answer = eval(
+                "s." + re.sub(r'/(?=[0-9]")', "/" + STAMP, call),
+                globals(),
+                {"s": self.storage, "ids": ids, "Chosen": Chosen},
+            )
             after = self.rows()
             lines += [call, f"    {told(answer)}"]
             lines += [f"    - {row}" for row in before if row not in after]

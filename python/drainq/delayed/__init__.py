@@ -19,7 +19,7 @@ Messages are stored in memory, SQLite or PostgreSQL. Source: funfix ``delayedque
 """
 
 from drainq.clock import Clock
-from drainq.delayed.admin import DelayedQueueStats, QueueInfo
+from drainq.delayed.admin import DelayedQueueStats
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.cron.admin import InstalledSchedule
@@ -32,7 +32,7 @@ from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.failed_batches import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.records import DeadLetter, FinishedMessage, StoredMessage
+from drainq.delayed.storage.records import DeadLetter, FinishedMessage, QueueInfo, StoredMessage
 
 __all__ = [
     "NO_RETRIES",

@@ -6,19 +6,21 @@ These methods are for a person or a dashboard. Consumers and producers do not ne
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from drainq.arguments import Seconds, seconds
 from drainq.delayed.config import NO_RETRIES, TimeConfig
 from drainq.delayed.coroutines import twin
 from drainq.delayed.database_retry import with_retries
-from drainq.delayed.dead_letters_redrive import DeadLetterAdmin
+from drainq.delayed.dead_letters_redrive import DeadLetterAdmin, check_prefix
 from drainq.delayed.errors import QueueBroken
-from drainq.delayed.message import check_count, check_key, from_ms
+from drainq.delayed.message import When, check_count, check_key, to_ms
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.records import FinishedMessage, StoredMessage
+from drainq.delayed.storage.records import Chosen, FinishedMessage, QueueInfo, StoredMessage
 from drainq.errors import DrainqError
 from drainq.sql.url import DatabaseUrl
 from drainq.statistics import Statistics
@@ -39,6 +41,9 @@ class DelayedQueueStats(Statistics):
         oldest_ready_age: seconds since the oldest ready message became due; 0.0 if there is none.
         redelivered: stored messages that were delivered more than once.
         dead: dead letters.
+        paused: whether the queue is paused.
+        elsewhere: messages of queues that have the same name and another codec. This queue never delivers them: pass
+            the former name of a renamed class, ``MsgspecCodec(Order, name="OldOrder")``.
     """
 
     ready: int
@@ -47,21 +52,8 @@ class DelayedQueueStats(Statistics):
     oldest_ready_age: float
     redelivered: int
     dead: int
-
-
-@dataclass(frozen=True)
-class QueueInfo:
-    """A queue of a table, as :meth:`DelayedQueue.queues` lists it.
-
-    Attributes:
-        name: the queue's name.
-        codec: the ``type_name`` of its codec. Queues of one name with different codecs are separate.
-        paused: whether it is paused.
-    """
-
-    name: str
-    codec: str
     paused: bool
+    elsewhere: int
 
 
 class Admin(DeadLetterAdmin):
@@ -89,36 +81,111 @@ class Admin(DeadLetterAdmin):
         """
         if confirm != DROP_CONFIRMATION:
             raise ValueError(f"to drop all messages pass confirm={DROP_CONFIRMATION!r}, got {confirm!r}")
-        return self._session.call(self._session.storage.drop_all, self._session.kind)
+        return self._change("drop_all", _chosen(prefix=""))
 
-    def peek(self, limit: int = 10) -> list[StoredMessage]:
-        """Return the first messages by due time, without taking or decoding them."""
-        rows = self._session.call(self._session.storage.peek, self._session.kind, check_count("limit", limit))
-        return [
-            StoredMessage(
-                row.key,
-                row.payload,
-                from_ms(row.scheduled_at),
-                from_ms(row.due_at),
-                from_ms(row.created_at),
-                row.attempts,
-                row.locked,
-                row.priority,
-            )
-            for row in rows
-        ]
+    def drop_messages(self, prefix: str) -> int:
+        """Delete the messages whose keys begin with ``prefix``, even in flight. Return how many.
+
+        Args:
+            prefix: at least one character.
+        """
+        if not prefix:
+            raise ValueError(f"prefix must not be empty, got {prefix!r}: drop_all_messages deletes every message")
+        return self._change("drop_all", _chosen(prefix=prefix))
+
+    def peek(self, limit: int = 10, *, key: str | None = None, prefix: str | None = None) -> list[StoredMessage]:
+        """Return the first messages by due time, without taking or decoding them.
+
+        Args:
+            limit: the largest number.
+            key: only the message of this key.
+            prefix: only messages whose keys begin with it.
+        """
+        chosen = _chosen(key, "" if key is None and prefix is None else prefix)
+        return self._session.call(self._session.storage.peek, self._session.kind, chosen, check_count("limit", limit))
+
+    def release(
+        self,
+        key: str | None = None,
+        *,
+        prefix: str | None = None,
+        holder: str | None = None,
+        older_than: Seconds | None = None,
+    ) -> int:
+        """Take messages away from their consumers, so that they are due now. The delivery counts.
+
+        A consumer that still works on one loses it: its acknowledgement changes nothing, and its handler may run beside
+        that of the next consumer.
+
+        Args:
+            key: the message of this key.
+            prefix: messages whose keys begin with it.
+            holder: messages of this host, of this process as ``host/process``, or of a consumer of this name.
+            older_than: messages that a consumer has held for more than this time, in seconds.
+
+        Returns:
+            How many were in flight, or had an expired lease, and are due now.
+
+        Raises:
+            ValueError: no argument is given, or both ``key`` and ``prefix``.
+
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     _ = mail.offer("welcome/ann", "Hello Ann")
+            ...     lost = mail.poll()
+            ...     mail.release(prefix="welcome/"), lost.ack(), mail.poll().attempt
+            (1, False, 2)
+        """
+        before = None if older_than is None else self._session.now() - int(seconds("older_than", older_than) * 1000)
+        return self._change("free", _chosen(key, prefix, holder, before), self._session.now())
+
+    def reschedule(
+        self,
+        key: str | None = None,
+        *,
+        prefix: str | None = None,
+        at: When | None = None,
+        delay: Seconds | None = None,
+    ) -> int:
+        """Give waiting messages another due time, by default now. Payload and attempts stay.
+
+        An offer with the former time changes it back.
+
+        Args:
+            key: the message of this key.
+            prefix: messages whose keys begin with it.
+            at, delay: as for :meth:`offer`.
+
+        Returns:
+            How many were changed. A message in flight is not; nor is one that is due already, if it is to be due now.
+
+        Raises:
+            ValueError: neither ``key`` nor ``prefix`` is given, or both, or both ``at`` and ``delay``.
+        """
+        now = self._session.now()
+        due = self._session.due_time(at, delay)
+        return self._change("reschedule", _chosen(key, prefix), now if due is None else to_ms(due), now)
+
+    def _change(self, name: str, chosen: Chosen, *times: int) -> int:
+        session = self._session
+        changed: int = session.call(getattr(session.storage, name), session.kind, chosen, *times)
+        session.wakeup.wake()
+        return changed
 
     def stats(self) -> DelayedQueueStats:
-        """Count the messages in each state. This reads the whole queue's index, about 0.1 s for a million messages."""
+        """Count the messages in each state. This reads the whole queue, about a second for a million messages."""
         now = self._session.now()
         counts = self._session.call(self._session.storage.counts, self._session.kind, now)
-        age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
-        return DelayedQueueStats(counts.ready, counts.scheduled, counts.in_flight, age, counts.redelivered, counts.dead)
+        return DelayedQueueStats(*counts)
 
     contains_message_async = twin(contains_message)
     drop_message_async = twin(drop_message)
     drop_all_messages_async = twin(drop_all_messages)
+    drop_messages_async = twin(drop_messages)
     peek_async = twin(peek)
+    release_async = twin(release)
+    reschedule_async = twin(reschedule)
     stats_async = twin(stats)
 
     # --- pausing
@@ -180,13 +247,27 @@ class Admin(DeadLetterAdmin):
     history_async = twin(history)
 
 
+def _chosen(
+    key: str | None = None, prefix: str | None = None, holder: str | None = None, before: int | None = None
+) -> Chosen:
+    """Return the messages that an operator means. Refuse conditions that mean none, or by mistake all."""
+    if key is not None and prefix is not None:
+        raise ValueError("pass key or prefix, not both")
+    if key is None and prefix is None and holder is None and before is None:
+        raise ValueError('name the messages; prefix="" means all of the queue')
+    if holder is not None and not isinstance(holder, str):
+        raise TypeError(f"holder must be a str, got {holder!r}")
+    return Chosen(
+        None if key is None else check_key(key), None if prefix is None else check_prefix(prefix), holder, before
+    )
+
+
 def queues_at(url: str, table: str) -> list[QueueInfo]:
     """See :meth:`drainq.delayed.DelayedQueue.queues`."""
     with opened_storage(url, table) as storage:
         if not with_retries(storage.is_ready, NO_RETRIES, storage.is_transient):
             raise QueueBroken(f"the tables of {table!r} are missing or old: run 'drainq delayed migrate' first")
-        rows = with_retries(storage.queues, NO_RETRIES, storage.is_transient)
-    return [QueueInfo(row.name, row.type_name, row.paused) for row in rows]
+        return with_retries(lambda: storage.overview(to_ms(time.time())), NO_RETRIES, storage.is_transient)
 
 
 @contextmanager

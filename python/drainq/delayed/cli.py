@@ -14,6 +14,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from datetime import datetime, timezone
 
 from drainq.delayed import cli_commands as does
 from drainq.delayed.cli_target import UsageError
@@ -49,13 +50,41 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _add_json(peek)
     peek.set_defaults(run=_guarded(does.peek))
 
+    show = commands.add_parser("show", help="show one message: its state, its holder, its last error")
+    show.add_argument("key", metavar="KEY", help="the message's key")
+    _add_queue(show)
+    _add_json(show)
+    show.set_defaults(run=_guarded(does.show))
+
+    for name, run, text in (
+        ("release", does.release, "take messages away from their consumers"),
+        ("run-now", does.reschedule, "make waiting messages due now"),
+        ("reschedule", does.reschedule, "give waiting messages another due time"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("key", nargs="*", metavar="KEY", help="messages of these keys")
+        command.add_argument("--prefix", help="messages whose keys begin with it; '' for all")
+        if name == "release":
+            command.add_argument("--holder", help="those of this HOST, HOST/PROCESS or name of a consumer")
+            command.add_argument(
+                "--older-than", type=_duration, metavar="AGE", help="those held for longer: 90 (seconds), 30m"
+            )
+        if name == "reschedule":
+            due = command.add_mutually_exclusive_group(required=True)
+            due.add_argument("--at", type=_time, metavar="TIME", help="such as 2030-01-31T12:00+01:00; UTC if no zone")
+            due.add_argument("--delay", type=_duration, metavar="AGE", help="from now: such as 90 (seconds), 30m, 12h")
+        _add_queue(command)
+        _add_output(command)
+        command.set_defaults(run=_guarded(run), at=None, delay=None)
+
     drop = commands.add_parser("drop", help="delete messages")
     _add_queue(drop)
     which = drop.add_mutually_exclusive_group(required=True)
     which.add_argument("--key", action="append", metavar="KEY", help="the message of this key; may be repeated")
-    which.add_argument("--all", action="store_true", help="every message of the queue; needs --yes")
+    which.add_argument("--prefix", help="the messages whose keys begin with it; asks first")
+    which.add_argument("--all", action="store_true", help="every message of the queue; asks first")
     drop.add_argument("--dead", action="store_true", help="dead letters instead of live messages")
-    drop.add_argument("--yes", action="store_true", help="really")
+    drop.add_argument("--yes", action="store_true", help="do not ask")
     _add_output(drop)
     drop.set_defaults(run=_guarded(does.drop))
 
@@ -67,7 +96,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _add_output(redrive)
     redrive.set_defaults(run=_guarded(does.redrive))
 
-    queues = commands.add_parser("queues", help="list the queues of a table by name")
+    queues = commands.add_parser("queues", help="list the queues of a table with their counts")
     _add_database(queues)
     _add_json(queues)
     queues.set_defaults(run=_guarded(does.queues))
@@ -76,6 +105,13 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _add_queue(schedules)
     _add_json(schedules)
     schedules.set_defaults(run=_guarded(does.schedules))
+
+    forget = commands.add_parser("forget", help="forget which ticks a schedule has made, and list it no more")
+    forget.add_argument("--drop", action="store_true", help="first drop its messages that were never delivered")
+    forget.add_argument("prefix", metavar="PREFIX", help="the schedule's, as `schedules` lists it")
+    _add_queue(forget)
+    _add_output(forget)
+    forget.set_defaults(run=_guarded(does.forget))
 
     for name, text in (("pause", "stop the delivery of messages, to every consumer"), ("resume", "undo pause")):
         command = commands.add_parser(name, help=text)
@@ -134,6 +170,15 @@ def _duration(text: str) -> float:
     if not 0 <= seconds < 1e10:
         raise argparse.ArgumentTypeError(f"{text!r} is no age: take seconds, or 30m, 12h, 30d")
     return seconds
+
+
+def _time(text: str) -> datetime:
+    """Parse a time of ISO 8601, in UTC if it names no zone."""
+    try:
+        at = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 2030-01-31T12:00+01:00") from None
+    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
 
 
 def _add_database(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -16,7 +17,9 @@ import msgspec
 from drainq.delayed.admin import DROP_CONFIRMATION
 from drainq.delayed.cli_target import UsageError, found_queue, found_storage, refuse_memory, shown_storage
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
+from drainq.delayed.message import to_ms
 from drainq.delayed.storage.open import open_storage, reach
+from drainq.delayed.storage.records import StoredMessage
 
 _NARROWEST = 6
 """Characters that a column keeps at least; a terminal narrower than all of them wraps."""
@@ -95,6 +98,8 @@ _PROMETHEUS = {
     "oldest_ready_age": "Seconds that the longest waiting message has been due.",
     "redelivered": "Messages here now that were delivered more than once.",
     "dead": "Dead letters.",
+    "paused": "Whether the queue is paused.",
+    "elsewhere": "Messages of queues with the same name and another codec.",
 }
 
 
@@ -126,10 +131,16 @@ def stats(arguments: argparse.Namespace) -> None:
         label = arguments.queue.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         for name, text in _PROMETHEUS.items():
             print(f"# HELP drainq_delayed_{name} {text}\n# TYPE drainq_delayed_{name} gauge")
-            print(f'drainq_delayed_{name}{{queue="{label}"}} {values[name]}')
+            print(f'drainq_delayed_{name}{{queue="{label}"}} {values[name]:n}')
     else:
         for name, value in values.items():
             print(f"{name:<17} {value:.3f} s" if name.endswith("age") else f"{name:<17} {value}")
+        if stats.paused:
+            print("the queue is paused: no consumer gets a message until 'drainq delayed resume'")
+        if stats.elsewhere:
+            print(
+                "other codecs of this name have messages that no consumer of this one gets: see 'drainq delayed queues'"
+            )
 
 
 def peek(arguments: argparse.Namespace) -> None:
@@ -138,13 +149,75 @@ def peek(arguments: argparse.Namespace) -> None:
         dead(arguments)
         return
     with found_queue(arguments) as queue:
-        rows = queue.peek(arguments.limit)
+        rows, now = queue.peek(arguments.limit), queue.clock.now()
     if arguments.json:
-        print_json([_named(row, "key", "due_at", "in_flight", "attempts") | {"payload": _text(row)} for row in rows])
+        print_json([_stored(row, now) for row in rows])
         return
     for row in rows:
-        state = "in flight" if row.in_flight else "waiting"
-        print_line(f"{row.due_at.isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}  {shown(row)}")
+        state = f"held by {row.holder or 'an unknown consumer'}" if row.in_flight else "waiting"
+        reason = f"  {printable(row.last_error.splitlines()[0])}" if row.last_error else ""
+        print_line(
+            f"{row.due_at.isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}{reason}  {shown(row)}"
+        )
+
+
+def _stored(row: StoredMessage, now: float) -> dict[str, Any]:
+    """Return all about a message, for a person. ``now``: seconds since the epoch."""
+    held = None if row.leased_at is None else round(now - row.leased_at.timestamp(), 3)
+    return row._asdict() | {"held_for": held, "payload": _text(row)}
+
+
+def show(arguments: argparse.Namespace) -> int:
+    with found_queue(arguments) as queue:
+        rows, now = queue.peek(1, key=arguments.key), queue.clock.now()
+    if not rows:
+        return _say_missing([arguments.key], "message")
+    values = _stored(rows[0], now)
+    if arguments.json:
+        print_json(values)
+        return 0
+    for name, value in values.items():
+        if value is not None:
+            print(f"{name:<13} {second(value) if isinstance(value, datetime) else printable(str(value))}")
+    return 0
+
+
+def release(arguments: argparse.Namespace) -> int:
+    limits = {"holder": arguments.holder, "older_than": arguments.older_than}
+    return _move(arguments, "release", limits, "released", "message that a consumer holds")
+
+
+def reschedule(arguments: argparse.Namespace) -> int:
+    return _move(arguments, "reschedule", _named(arguments, "at", "delay"), "rescheduled", "message that waits")
+
+
+def _move(arguments: argparse.Namespace, method: str, options: dict[str, Any], done: str, what: str) -> int:
+    """Change the messages that the arguments name, by a method of the queue."""
+    missing: list[str] = []
+    with found_queue(arguments) as queue:
+        move = getattr(queue, method)
+        if arguments.key and arguments.prefix is None:
+            count, missing = _for_each(arguments.key, lambda key: move(key, **options))
+        else:
+            count = move(*arguments.key, prefix=arguments.prefix, **options)
+    answer(arguments, {done: count, "missing": missing}, f"{done} {count}")
+    return _say_missing(missing, what)
+
+
+def forget(arguments: argparse.Namespace) -> None:
+    dropped = 0
+    with found_queue(arguments) as queue:
+        found = [it for it in queue.cron.schedules() if it.key_prefix == arguments.prefix]
+        if not found:
+            raise UsageError(f"the queue has no schedule {arguments.prefix!r}: see 'drainq delayed schedules'")
+        if arguments.drop:
+            dropped = queue.cron.uninstall_tick(found[0].config_hash, arguments.prefix)
+        forgotten = queue.cron.forget(arguments.prefix)
+    answer(
+        arguments,
+        {"forgotten": forgotten, "dropped": dropped},
+        f"forgot {forgotten} ticks, dropped {dropped} messages; a program that still runs it enters it again",
+    )
 
 
 def dead(arguments: argparse.Namespace) -> None:
@@ -174,13 +247,19 @@ def history(arguments: argparse.Namespace) -> None:
 
 def queues(arguments: argparse.Namespace) -> None:
     with found_storage(arguments) as storage:
-        queues = storage.queues()
+        queues = storage.overview(to_ms(time.time()))
     if arguments.json:
-        print_json([{"name": q.name, "codec": q.type_name, "paused": q.paused} for q in queues])
+        print_json([queue._asdict() for queue in queues])
         return
     print_table(
-        ("QUEUE", "CODEC", "STATE"),
-        [(printable(q.name), printable(q.type_name), "paused" if q.paused else "running") for q in queues],
+        ("QUEUE", "CODEC", "STATE", "READY", "OLDEST", "LATER", "IN FLIGHT", "DEAD"),
+        [
+            (
+                *(printable(q.name), printable(q.codec), "paused" if q.paused else "running"),
+                *(str(q.ready), f"{q.oldest_ready_age:.0f} s", str(q.scheduled), str(q.in_flight), str(q.dead)),
+            )
+            for q in queues
+        ],
     )
 
 
@@ -217,19 +296,27 @@ def resume(arguments: argparse.Namespace) -> None:
 
 
 def drop(arguments: argparse.Namespace) -> int:
-    if arguments.all and not arguments.yes:
-        raise UsageError("--all deletes every message of the queue for good: add --yes")
+    which = "message" if arguments.prefix is None else f"message whose key begins with {arguments.prefix!r}"
+    if not arguments.key and not arguments.yes and not _agreed(f"this deletes every {which} of the queue for good"):
+        raise UsageError(f"nothing was deleted: to delete every {which} of the queue for good, add --yes")
     missing: list[str] = []
     with found_queue(arguments) as queue:
-        if not arguments.all:
+        if arguments.key:
             one = (lambda key: queue.drop_dead_letters([key])) if arguments.dead else queue.drop_message
             dropped, missing = _for_each(arguments.key, one)
         elif arguments.dead:
-            dropped = queue.drop_dead_letters(everything=True)
+            dropped = queue.drop_dead_letters(prefix=arguments.prefix, everything=arguments.all)
+        elif arguments.prefix is not None:
+            dropped = queue.drop_messages(arguments.prefix)
         else:
             dropped = queue.drop_all_messages(DROP_CONFIRMATION)
     answer(arguments, {"dropped": dropped, "missing": missing}, f"dropped {dropped}")
     return _say_missing(missing, "dead letter" if arguments.dead else "message")
+
+
+def _agreed(text: str) -> bool:
+    """Ask a person at a terminal. False where there is none."""
+    return sys.stdin.isatty() and input(f"{text}: go on? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def redrive(arguments: argparse.Namespace) -> int:

@@ -53,6 +53,8 @@ class MsgspecCodec(Generic[PayloadT]):
 
     Args:
         type: the type to decode to, such as a :class:`msgspec.Struct`; by default the types of JSON.
+        name: the type's name in the identity of the queue; by default that of the class. With a name of your own, or
+            the former name, a class that is renamed finds the messages that are stored.
 
     Example:
         >>> codec = MsgspecCodec()
@@ -64,15 +66,18 @@ class MsgspecCodec(Generic[PayloadT]):
     def __init__(self) -> None: ...
 
     @overload
-    def __init__(self, type: type[PayloadT]) -> None: ...
+    def __init__(self, type: type[PayloadT], *, name: str | None = None) -> None: ...
 
     @overload
-    def __init__(self: MsgspecCodec[Any], type: Any) -> None: ...
+    def __init__(self: MsgspecCodec[Any], type: Any, *, name: str | None = None) -> None: ...
 
-    def __init__(self, type: Any = Any) -> None:
+    def __init__(self, type: Any = Any, *, name: str | None = None) -> None:
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder(type)
-        self.type_name = "json" if type is Any else f"json:{getattr(type, '__qualname__', type)}"
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise ValueError(f"name must be a text that is not blank, or None, got {name!r}")
+        name = name or (None if type is Any else getattr(type, "__qualname__", str(type)))
+        self.type_name = "json" if name is None else f"json:{name}"
 
     def encode(self, payload: PayloadT) -> bytes:
         """Encode the payload as JSON."""

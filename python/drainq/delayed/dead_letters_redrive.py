@@ -31,7 +31,7 @@ class DeadLetterAdmin:
         session, most = self._session, check_count("limit", limit)
         if prefix is None:
             return session.call(session.storage.dead, session.kind, most)
-        return session.call(session.storage.dead_of, session.kind, _check_prefix(prefix), most)
+        return session.call(session.storage.dead_of, session.kind, check_prefix(prefix), most)
 
     def purge_dead(self, older_than: Seconds) -> int:
         """Delete the dead letters that died longer ago than ``older_than`` (seconds). Return how many."""
@@ -87,7 +87,7 @@ class DeadLetterAdmin:
         if keys is not None and prefix is not None:
             raise ValueError("pass keys or prefix, not both")
         if prefix is not None:
-            return self._session.call(self._session.storage.dead_keys, self._session.kind, _check_prefix(prefix))
+            return self._session.call(self._session.storage.dead_keys, self._session.kind, check_prefix(prefix))
         return None if keys is None else _check_keys(keys)
 
 
@@ -99,7 +99,8 @@ def _check_keys(keys: Iterable[str]) -> list[str]:
     return [check_key(key) for key in keys]
 
 
-def _check_prefix(prefix: object) -> str:
+def check_prefix(prefix: object) -> str:
+    """Return the beginning of keys, or raise an error if it cannot be one."""
     if not isinstance(prefix, str):
         raise TypeError(f"prefix must be a str, got a {type(prefix).__name__}")
     check_text(prefix, "prefix")

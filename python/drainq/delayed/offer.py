@@ -69,12 +69,7 @@ class OfferMethods(Generic[T]):
             <OfferOutcome.CREATED: 'created'>
             <OfferOutcome.IGNORED: 'ignored'>
         """
-        if delay is not None:
-            if at is not None:
-                raise ValueError(f"pass at or delay, not both, got at={at!r} and delay={delay!r}")
-            at = self._session.after(delay, "delay") / 1000
-        elif at is not None:
-            to_ms(at, "at")
+        at = self._session.due_time(at, delay)
         return self._offer([ScheduledMessage(key, payload, at, replace, priority)], connection)[0]
 
     def offer_or_update(

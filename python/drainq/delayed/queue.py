@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from drainq.arguments import Seconds, helpful, seconds_or_none
 from drainq.clock import Clock
-from drainq.delayed.admin import Admin, QueueInfo, queues_at
+from drainq.delayed.admin import Admin, queues_at
 from drainq.delayed.codec import Codec, PayloadT
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.coroutines import twin_of_open
@@ -34,6 +34,7 @@ from drainq.delayed.poll import PollMethods
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
+from drainq.delayed.storage.records import QueueInfo
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
 from drainq.pickling import refuse
@@ -99,6 +100,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         database_time: bool = False,
         history: int | None = None,
         log_values: bool = False,
+        consumer: str | None = None,
     ) -> DelayedQueue[PayloadT]:
         """Open a queue, and create missing tables.
 
@@ -128,6 +130,8 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
             history: the number of acknowledged messages that :meth:`history` keeps for the whole queue; ``None``: none.
             log_values: whether log lines show keys, and the texts of handlers' errors, which may hold payloads. If not,
                 they show the id of a message's row, and an error's type and the line of code that raised it.
+            consumer: names this consumer to operators, who see it with each message that it holds; printable ASCII.
+                They always see the host and the process.
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -156,6 +160,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
             database_time=database_time,
             history=history,
             log_values=log_values,
+            consumer=consumer,
         )
         storage, address = open_storage(
             url,
@@ -181,9 +186,9 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
 
     @staticmethod
     def queues(url: str, *, table: str = "delayed_queue") -> list[QueueInfo]:
-        """Return the queues of a table that were ever opened, by name.
+        """Return the queues of a table that were ever opened, by name, with the number of their messages.
 
-        This creates no file and no table.
+        This is one query, which reads the indexes of the table, and creates no file and no table.
 
         Args:
             url: as for :meth:`open`, but a database.

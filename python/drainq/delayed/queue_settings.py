@@ -36,6 +36,7 @@ class QueueSettings:
     database_time: bool = False
     history: int | None = None
     log_values: bool = False
+    consumer: str | None = None
 
     @classmethod
     def of(cls, queue: str, **given: Any) -> QueueSettings:
@@ -71,5 +72,9 @@ class QueueSettings:
             flag(name, getattr(self, name))
         if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {self.max_attempts!r}")
+        if self.consumer is not None and not (
+            isinstance(self.consumer, str) and self.consumer.isascii() and self.consumer.isprintable() and self.consumer
+        ):
+            raise ValueError(f"consumer must be printable ASCII text, or None, got {self.consumer!r}")
         if self.history is not None:
             check_count("history", self.history)

@@ -6,6 +6,8 @@ this object, so that they do not depend on each other.
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +23,7 @@ from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_often
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
-from drainq.delayed.message import error_text, to_ms
+from drainq.delayed.message import When, error_text, to_ms
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock
@@ -62,6 +64,7 @@ class Session:
         self.notify = settings.notify
         self.history = settings.history
         self.log_values = settings.log_values
+        self._consumer = () if settings.consumer is None else (settings.consumer,)
         self.clock = settings.clock
         if settings.database_time:
             self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
@@ -80,6 +83,8 @@ class Session:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
+        host = platform.node().encode("ascii", "backslashreplace").decode()
+        self.storage.holder = "/".join((host, str(os.getpid()), *self._consumer))
         self._listener_lock = threading.Lock()
         self._prefetched: list[Prefetched] = []
 
@@ -186,6 +191,16 @@ class Session:
         """Return the time (milliseconds) ``delay`` from now. ``what`` names the argument in errors."""
         return to_ms(self.clock.now() + seconds(what, delay), what)
 
+    def due_time(self, at: When | None, delay: Seconds | None) -> When | None:
+        """Return the checked due time (None: now) of a call that takes either."""
+        if delay is not None:
+            if at is not None:
+                raise ValueError(f"pass at or delay, not both, got at={at!r} and delay={delay!r}")
+            return self.after(delay, "delay") / 1000
+        if at is not None:
+            to_ms(at, "at")
+        return at
+
     def lease_end(self, now: int) -> int:
         """Return the end (milliseconds) of a lease that begins now."""
         return now + round(self.time.acquire_timeout * 1000)
@@ -229,7 +244,8 @@ class Session:
             The rows, their payloads, their lock, and the next due time, which is known only without rows.
         """
         while True:
-            lock, now = new_lock(), self.now()
+            now = self.now()
+            lock = new_lock(now)
             fetched = self.call(self.storage.acquire, self.kind, n, now, self.lease_end(now), lock)
             rows, payloads = self.deliverable(fetched.rows, lock)
             if rows or not fetched.rows:
@@ -309,7 +325,8 @@ class Session:
         Returns:
             The fetched messages and their lock.
         """
-        lock, now = new_lock(), self.now()
+        now = self.now()
+        lock = new_lock(now)
         until, storage = self.lease_end(now), self.storage
         acked = 0
         if done is not None and self.history is not None:

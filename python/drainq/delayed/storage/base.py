@@ -32,42 +32,19 @@ Source: the schema and statements of funfix ``delayedqueue``; attempts, dead let
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from drainq.delayed.cron.tick_key import hash_in
-from drainq.delayed.message import OfferOutcome, from_ms
-from drainq.delayed.storage.records import (
-    Closeable,
-    Counts,
-    DeadLetter,
-    Fetched,
-    FinishedMessage,
-    Held,
-    Offer,
-    QueueRow,
-    Row,
-    ScheduleRow,
-    ScheduleState,
-    Tick,
-)
+from drainq.delayed.message import OfferOutcome
+from drainq.delayed.storage.operator_calls import OperatorCalls
+from drainq.delayed.storage.records import Closeable, Fetched, Held, Offer, Row, ScheduleRow, ScheduleState, Tick
 from drainq.sql.driver_errors import passes
 
 
-def dead_letter(found: Sequence[Any]) -> DeadLetter:
-    """Return the dead letter of a row, whose times are milliseconds."""
-    row = DeadLetter(*found)
-    return row._replace(scheduled_at=from_ms(found[3]), died_at=from_ms(found[6]))
-
-
-def finished(key: str, scheduled_at: int, attempts: int, finished_at: int) -> FinishedMessage:
-    """Return the acknowledged message of a row, whose times are milliseconds."""
-    return FinishedMessage(key, from_ms(scheduled_at), attempts, from_ms(finished_at))
-
-
-class Storage(ABC):
+class Storage(OperatorCalls):
     """Stores messages. Several threads may call the methods at once."""
 
     worth_prefetching: bool
@@ -81,36 +58,11 @@ class Storage(ABC):
     is_shared: bool
     """Whether other processes can use this storage, too."""
 
+    holder = ""
+    """Stored with each message that is taken: the host, process and name of the consumer."""
+
     most_calls = 10
     """The most calls that may run at once."""
-
-    _sql: dict[str, str]
-
-    # --- how statements run
-
-    @abstractmethod
-    def _ask(self, name: str, values: dict[str, Any]) -> list[Any]:
-        """Run a statement. Return its rows."""
-
-    @abstractmethod
-    def _do(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement. Return how many rows it changed."""
-
-    def _ask_patiently(self, name: str, values: dict[str, Any]) -> list[Any]:
-        """Run a statement that may read a whole queue."""
-        return self._ask(name, values)
-
-    def _do_patiently(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement that may change a whole queue."""
-        return self._do(name, values)
-
-    def _ask_for_schedules(self, name: str, values: dict[str, Any]) -> list[Any]:
-        """Run a statement of a scheduler."""
-        return self._ask(name, values)
-
-    def _do_for_schedules(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement of a scheduler. Return how many rows it changed."""
-        return self._do(name, values)
 
     @abstractmethod
     def _in_transaction_of(self, connection: Any) -> AbstractContextManager[Any]:
@@ -119,10 +71,6 @@ class Storage(ABC):
     @abstractmethod
     def _ids(self, ids: Sequence[int]) -> str:
         """Write ids as the value of one parameter."""
-
-    @abstractmethod
-    def _keys(self, keys: Sequence[str]) -> Any:
-        """Write message keys as the value of one parameter."""
 
     def _row(self, found: Sequence[Any]) -> Row:
         return Row._make(found)
@@ -242,10 +190,6 @@ class Storage(ABC):
         due: int | None = self._ask("NEXT_DUE", {"kind": kind, "after": after})[0][0]
         return due
 
-    def history(self, kind: str, limit: int) -> list[FinishedMessage]:
-        """Return the messages that were acknowledged, the latest first."""
-        return [finished(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit})]
-
     # --- reading and removing
 
     def read(self, kind: str, key: str) -> Row | None:
@@ -253,53 +197,10 @@ class Storage(ABC):
         found = self._ask("READ", {"kind": kind, "key": key})
         return self._row(found[0]) if found else None
 
-    def contains(self, kind: str, key: str) -> bool:
-        """Return whether there is a message of this key, without reading its payload."""
-        return bool(self._ask("CONTAINS", {"kind": kind, "key": key})[0][0])
-
     def delete_unchanged(self, kind: str, row: Row) -> bool:
         """Delete the message if payload, time and creation are still those of ``row``."""
         what = {"id": row.id, "created": row.created_at, "at": row.scheduled_at, "payload": row.payload}
         return self._do("DELETE_UNCHANGED", {**what, "kind": kind, "key": row.key}) > 0
-
-    def drop(self, kind: str, key: str) -> bool:
-        """Delete the message of this key, in flight or not."""
-        return self._do("DROP", {"kind": kind, "key": key}) > 0
-
-    def drop_all(self, kind: str) -> int:
-        """Delete every message of the queue. Return how many."""
-        return self._do_patiently("DROP_ALL", {"kind": kind})
-
-    def peek(self, kind: str, limit: int) -> list[Row]:
-        """Return the first messages by due time, without taking them."""
-        return [self._row(found) for found in self._ask("PEEK", {"kind": kind, "limit": limit})]
-
-    def counts(self, kind: str, now: int) -> Counts:
-        """Count the messages in each state."""
-        return Counts(*self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0])
-
-    # --- dead letters
-
-    def dead(self, kind: str, limit: int) -> list[DeadLetter]:
-        """Return the dead letters, the latest first."""
-        return [dead_letter(found) for found in self._ask("DEAD", {"kind": kind, "limit": limit})]
-
-    def dead_of(self, kind: str, prefix: str, limit: int) -> list[DeadLetter]:
-        """Return the dead letters whose keys begin with ``prefix``, the latest first."""
-        values = {"kind": kind, "prefix": prefix, "limit": limit}
-        return [dead_letter(found) for found in self._ask("DEAD_OF", values)]
-
-    def dead_keys(self, kind: str, prefix: str) -> list[str]:
-        """Return the keys of dead letters that begin with ``prefix``, each once."""
-        return [key for (key,) in self._ask("DEAD_KEYS", {"kind": kind, "prefix": prefix})]
-
-    def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
-        """Delete dead letters. Return how many."""
-        return self._do_patiently("DROP_DEAD", {"kind": kind, "keys": None if keys is None else self._keys(keys)})
-
-    def purge_dead(self, kind: str, before: int) -> int:
-        """Delete the dead letters that died before a time. Return how many."""
-        return self._do_patiently("PURGE_DEAD", {"kind": kind, "before": before})
 
     @abstractmethod
     def redrive(self, kind: str, now: int, keys: Sequence[str] | None = None) -> int:
@@ -311,14 +212,6 @@ class Storage(ABC):
         """Record the name and codec of ``kind``, unless they are recorded."""
         if not any(row.kind == kind for row in self.queues()):  # a read-only database is not written to
             self._do("NAME_QUEUE", {"kind": kind, "name": name, "type": type_name})
-
-    def queues(self) -> list[QueueRow]:
-        """Return the queues of this table that were ever opened or paused, by name."""
-        return [QueueRow(*found)._replace(paused=bool(found[3])) for found in self._ask("QUEUES", {})]
-
-    def is_paused(self, kind: str) -> bool:
-        """Return whether the queue is paused."""
-        return bool(self._ask("PAUSED", {"kind": kind})[0][0])
 
     def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
         """Deliver the queue by priority from now on. ``connection``: the caller's own, as for an offer."""

@@ -5,15 +5,6 @@ trips. The names in braces are filled in by :class:`~drainq.delayed.storage.tabl
 parameters. The statement that takes messages is in :mod:`drainq.delayed.storage.postgres.take_sql`.
 """
 
-ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
-"""The deliveries of the present message. Those of a message that the source's library replaced do not count."""
-
-ROW = (
-    '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
-    + ATTEMPTS
-    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority"'
-)
-
 # --- producers
 
 OFFER_NEW = """
@@ -134,16 +125,8 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s
 """
 """Make messages that are still leased dead letters."""
 
-NEXT_DUE = 'SELECT pg_catalog.min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(after)s'
-"""The time when the next message becomes due."""
-
 LOCK_FLIGHT = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
 """Take a turn among consumers with a limit, until the commit."""
-
-IN_FLIGHT = """
-SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = %(kind)s AND "scheduledAt" > %(now)s
-"""
-"""The keys of a queue's messages in flight."""
 
 ACK_AND_REMEMBER = """
 WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
@@ -152,25 +135,7 @@ SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", %(now)s FROM gone OR
 """
 """Move messages that are still leased to the history."""
 
-TRIM_HISTORY = """
-DELETE FROM {history} WHERE "pKind" = %(kind)s AND "id" <= (
-    SELECT "id" FROM {history} WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT 1 OFFSET %(keep)s)
-"""
-"""Drop the oldest entries of the history."""
-
-HISTORY = """
-SELECT "pKey", "scheduledAt", "attempts", "finishedAt" FROM {history}
-WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
-"""
-"""The messages that were acknowledged, the latest first."""
-
 # --- looking and removing
-
-READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
-"""The message of a key, without taking it."""
-
-CONTAINS = 'SELECT EXISTS (SELECT 1 FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s)'
-"""Whether there is a message of a key; its payload is not read."""
 
 DELETE_UNCHANGED = """
 DELETE FROM {table}
@@ -178,34 +143,7 @@ WHERE "id" = %(id)s AND "createdAt" = %(created)s AND "scheduledAtInitially" = %
 """
 """Delete a message if it is unchanged since it was read."""
 
-DROP = 'DELETE FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
-"""Delete the message of a key."""
-
-DROP_ALL = 'DELETE FROM {table} WHERE "pKind" = %(kind)s'
-"""Delete every message of a queue."""
-
-PEEK = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s ORDER BY "scheduledAt", "id" LIMIT %(limit)s'
-"""The first messages, without taking them."""
-
-COUNTS = """
-SELECT
-    pg_catalog.count(*) FILTER (WHERE "scheduledAt" <= %(now)s),
-    pg_catalog.count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NULL),
-    pg_catalog.count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NOT NULL),
-    pg_catalog.min("scheduledAt") FILTER (WHERE "scheduledAt" <= %(now)s),
-    pg_catalog.count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
-    (SELECT pg_catalog.count(*) FROM {dead} WHERE "pKind" = %(kind)s)
-FROM {table} WHERE "pKind" = %(kind)s
-"""
-"""The number of messages in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
-
 # --- dead letters
-
-DEAD = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
-FROM {dead} WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
-"""
-"""The dead letters, the latest first."""
 
 REDRIVE = """
 WITH latest AS (
@@ -227,29 +165,12 @@ DROP_DEAD = (
 )
 """Delete dead letters for good."""
 
-DEAD_OF = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
-FROM {dead} WHERE "pKind" = %(kind)s AND pg_catalog.starts_with("pKey", %(prefix)s) ORDER BY "id" DESC LIMIT %(limit)s
-"""
-"""The dead letters of a prefix, the latest first."""
-
-DEAD_KEYS = """
-SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = %(kind)s AND pg_catalog.starts_with("pKey", %(prefix)s) ORDER BY 1
-"""
-"""The keys of dead letters that begin with a prefix."""
-
-PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND "diedAt" < %(before)s'
-"""Delete the dead letters that died before a time."""
-
 # --- queues
 
 NAME_QUEUE = """
 INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (%(kind)s, %(name)s, %(type)s) ON CONFLICT DO NOTHING
 """
 """Record the name and codec of a kind."""
-
-QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
-"""The queues of the table."""
 
 SET_PAUSED = """
 INSERT INTO {queues} AS q ("pKind", "name", "typeName", "paused")
@@ -258,9 +179,6 @@ ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused" WHERE q."paused
 RETURNING xmax = 0
 """
 """Pause or resume a queue. Returns true for a new queue, false if it changed, no row if it was so already."""
-
-PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")'
-"""Whether a queue is paused."""
 
 MARK_RANKED = """
 INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") SELECT %(kind)s::text, %(name)s::text, %(type)s::text, true

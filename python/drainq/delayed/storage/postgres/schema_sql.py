@@ -147,6 +147,10 @@ MIGRATIONS = (
             ' WHERE "priority" <> 0',
         ),
     ),
+    (
+        "who holds a message",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "holder" TEXT NULL',
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;
 its keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the message

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from drainq.delayed.storage import operator_sql
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.postgres import messages_sql, schema_sql, ticks_sql
 from drainq.delayed.storage.postgres.direct_libpq import Statement
@@ -39,6 +40,7 @@ class PostgresStatements(Storage):
         self._names = TableNames(table)
         self._poll_period = poll_period
         self._sql = statements_of((messages_sql, ticks_sql, schema_sql), self._fill)
+        self._sql |= statements_of((operator_sql,), lambda text: self._fill(operator_sql.for_postgres(text)))
         self._direct = {name: Statement(text) for name, text in self._sql.items()}
         self._takes: dict[tuple[bool, bool, int], Statement] = {}
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever

@@ -22,7 +22,7 @@ from drainq.delayed.storage.postgres.listen import Listener, channel
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.take import PostgresLimits
 from drainq.delayed.storage.postgres.ticks import PostgresTicks
-from drainq.delayed.storage.records import LONG_AGO, Held
+from drainq.delayed.storage.records import LONG_AGO, Chosen, Held
 from drainq.sql.driver_errors import passes
 from drainq.sql.error_text import error_text
 
@@ -64,6 +64,19 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     def release(self, kind: str, held: Held) -> int:
         self._mark(kind).offered(LONG_AGO)
         return super().release(kind, held)
+
+    def free(self, kind: str, chosen: Chosen, now: int) -> int:
+        return self._moved(kind, now, super().free(kind, chosen, now))
+
+    def reschedule(self, kind: str, chosen: Chosen, at: int, now: int) -> int:
+        return self._moved(kind, at, super().reschedule(kind, chosen, at, now))
+
+    def _moved(self, kind: str, due_at: int, count: int) -> int:
+        """Tell consumers, also those of other processes, that messages became due at another time."""
+        self._mark(kind).offered(due_at)
+        if count:
+            self._ask("ANNOUNCE", {"channel": channel(kind), "news": f"@{due_at}"})
+        return count
 
     def extend(self, kind: str, held: Held, until: int) -> int:
         self._mark(kind).offered(until)

@@ -39,7 +39,7 @@ class PostgresTakes(PostgresStatements):
     """The methods of a storage that take messages for consumers."""
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
-        values = {"kind": kind, "now": now, "until": until, "lock": lock}
+        values = {"kind": kind, "now": now, "until": until, "lock": lock, "holder": self.holder}
         if done is None:
             return self._acquire(self._pool.ask, kind, limit, values)
         if limit <= _FEW:
@@ -118,7 +118,7 @@ class PostgresLimits(PostgresTakes):
             ids = self._pick(cursor, kind, limit, now, room)
             if not ids:
                 return Fetched(acked, [])
-            values = {"ids": ids, "until": until, "lock": lock}
+            values = {"ids": ids, "until": until, "lock": lock, "holder": self.holder}
             found = cursor.execute(self._fill(sql.TAKE_THESE), values).fetchall()
             return Fetched(acked, self._in_order((*columns[:6], until, True, columns[6]) for columns in found))
 

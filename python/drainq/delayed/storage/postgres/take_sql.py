@@ -4,7 +4,7 @@
 (SELECT ...)`` again and lock more than n. The limit is a literal, because the planner guesses a parameter's value.
 """
 
-from drainq.delayed.storage.postgres.messages_sql import ATTEMPTS
+from drainq.delayed.storage.operator_sql import ATTEMPTS
 
 _EARLIEST = """
     SELECT "id" FROM {table}
@@ -48,7 +48,7 @@ without priorities nothing. ``start`` skips due messages of other priorities, an
 _TAKE = (
     """
 UPDATE {table} SET
-    "lockUuid" = %(lock)s, "scheduledAt" = %(until)s,
+    "lockUuid" = %(lock)s, "scheduledAt" = %(until)s, "holder" = %(holder)s,
     "attempts" = LEAST(2147483646, GREATEST("""
     + ATTEMPTS
     + """, ("scheduledAt" > "scheduledAtInitially")::integer)) + 1,

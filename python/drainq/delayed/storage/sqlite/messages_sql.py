@@ -4,14 +4,7 @@ There is one writer at a time, so no statement locks rows. A transaction of seve
 takes the write lock before the first read. :mod:`sqlite3` binds ``:name``. A list is bound as one JSON text.
 """
 
-_ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
-"""The deliveries of the present message. Those of a message that the source's library replaced do not count."""
-
-ROW = (
-    '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
-    + _ATTEMPTS
-    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority"'
-)
+from drainq.delayed.storage.operator_sql import ATTEMPTS, ROW
 
 _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock'
 
@@ -40,9 +33,9 @@ WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially", "prio
 _TAKE = (
     """
 UPDATE {table} SET
-    "lockUuid" = :lock, "scheduledAt" = :until,
+    "lockUuid" = :lock, "scheduledAt" = :until, "holder" = :holder,
     "attempts" = MIN(2147483646, MAX("""
-    + _ATTEMPTS
+    + ATTEMPTS
     + """, "scheduledAt" > "scheduledAtInitially")) + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" IN (
@@ -108,14 +101,6 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :
 )
 """Copy messages that are still leased to the dead letters. ACK then deletes them."""
 
-NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = :kind AND "scheduledAt" > :after'
-"""The time when the next message becomes due."""
-
-IN_FLIGHT = """
-SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = :kind AND "scheduledAt" > :now
-"""
-"""The keys of a queue's messages in flight."""
-
 DUE = """
 SELECT "id", "pKey" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now ORDER BY "scheduledAt", "id"
 """
@@ -128,25 +113,7 @@ WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock ORDER B
 """
 """Enter messages that are still leased into the history. ACK then deletes them."""
 
-TRIM_HISTORY = """
-DELETE FROM {history} WHERE "pKind" = :kind AND "id" <= (
-    SELECT "id" FROM {history} WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT 1 OFFSET :keep)
-"""
-"""Drop the oldest entries of the history."""
-
-HISTORY = """
-SELECT "pKey", "scheduledAt", "attempts", "finishedAt" FROM {history}
-WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
-"""
-"""The messages that were acknowledged, the latest first."""
-
 # --- looking and removing
-
-READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = :kind AND "pKey" = :key'
-"""The message of a key, without taking it."""
-
-CONTAINS = 'SELECT EXISTS (SELECT 1 FROM {table} WHERE "pKind" = :kind AND "pKey" = :key)'
-"""Whether there is a message of a key; its payload is not read."""
 
 DELETE_UNCHANGED = """
 DELETE FROM {table}
@@ -155,34 +122,7 @@ WHERE "id" = :id AND "createdAt" = :created AND "scheduledAtInitially" = :at AND
 """
 """Delete a message if it is unchanged since it was read."""
 
-DROP = 'DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key'
-"""Delete the message of a key."""
-
-DROP_ALL = 'DELETE FROM {table} WHERE "pKind" = :kind'
-"""Delete every message of a queue."""
-
-PEEK = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = :kind ORDER BY "scheduledAt", "id" LIMIT :limit'
-"""The first messages, without taking them."""
-
-COUNTS = """
-SELECT
-    count(*) FILTER (WHERE "scheduledAt" <= :now),
-    count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NULL),
-    count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NOT NULL),
-    min("scheduledAt") FILTER (WHERE "scheduledAt" <= :now),
-    count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
-    (SELECT count(*) FROM {dead} WHERE "pKind" = :kind)
-FROM {table} WHERE "pKind" = :kind
-"""
-"""The number of messages in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
-
 # --- dead letters
-
-DEAD = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
-FROM {dead} WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
-"""
-"""The dead letters, the latest first."""
 
 REDRIVABLE = """
 SELECT max("id") FROM {dead} AS d
@@ -207,20 +147,6 @@ DELETE FROM {dead} WHERE "pKind" = :kind AND (:keys IS NULL OR "pKey" IN (SELECT
 """
 """Delete dead letters for good."""
 
-DEAD_OF = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
-FROM {dead} WHERE "pKind" = :kind AND substr("pKey", 1, length(:prefix)) = :prefix ORDER BY "id" DESC LIMIT :limit
-"""
-"""The dead letters of a prefix, the latest first."""
-
-DEAD_KEYS = """
-SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = :kind AND substr("pKey", 1, length(:prefix)) = :prefix ORDER BY 1
-"""
-"""The keys of dead letters that begin with a prefix."""
-
-PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = :kind AND "diedAt" < :before'
-"""Delete the dead letters that died before a time."""
-
 # --- queues
 
 NAME_QUEUE = """
@@ -228,17 +154,11 @@ INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (:kind, :name, :type) 
 """
 """Record the name and codec of a kind."""
 
-QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
-"""The queues of the table."""
-
 SET_PAUSED = """
 INSERT INTO {queues} ("pKind", "name", "typeName", "paused") VALUES (:kind, :name, :type, :paused)
 ON CONFLICT ("pKind") DO UPDATE SET "paused" = excluded."paused" WHERE "paused" <> excluded."paused"
 """
 """Pause or resume a queue."""
-
-PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused")'
-"""Whether a queue is paused."""
 
 MARK_RANKED = """
 INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") VALUES (:kind, :name, :type, 1)

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from drainq.delayed.deadline import seconds_left
+from drainq.delayed.storage import operator_sql
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Row
 from drainq.delayed.storage.sqlite import messages_sql, schema_sql, ticks_sql
@@ -66,7 +67,7 @@ class SQLiteStatements(Storage):
         self._busy_timeout = 30.0 if busy_timeout is None else busy_timeout
         names = TableNames(table)
         self._names = names
-        self._sql = statements_of((messages_sql, ticks_sql, schema_sql), names.fill)
+        self._sql = statements_of((operator_sql, messages_sql, ticks_sql, schema_sql), names.fill)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._lock = threading.RLock()
         self._opened: sqlite3.Connection | None = None

@@ -37,7 +37,7 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
     # --- consumers
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
-        take = {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock}
+        take = {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock, "holder": self.holder}
         if done is None and kind not in self._by_priority:  # the common case, and one statement
             with self._cursor() as cursor:
                 found = cursor.execute(self._sql["ACQUIRE"], take).fetchall()
@@ -96,7 +96,7 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
                 due = self._due_by_priority(cursor, kind, now)
             else:
                 due = cursor.connection.execute(self._sql["DUE"], {"kind": kind, "now": now})
-            take = {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock}
+            take = {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock, "holder": self.holder}
             rows = self._acquire_these(cursor, take, (message for message in due if room.take(message[1])))
             return Fetched(acked, rows)
 

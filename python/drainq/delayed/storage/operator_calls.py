@@ -1,0 +1,164 @@
+"""The calls of a storage that list, count, move and delete messages: those of operators.
+
+Each runs one statement of ``operator_sql``, which is the same in every back end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from drainq.delayed.message import from_ms
+from drainq.delayed.storage.records import (
+    Chosen,
+    Counts,
+    DeadLetter,
+    FinishedMessage,
+    QueueInfo,
+    QueueRow,
+    StoredMessage,
+    leased_at,
+)
+
+
+def dead_letter(found: Sequence[Any]) -> DeadLetter:
+    """Return the dead letter of a row, whose times are milliseconds."""
+    row = DeadLetter(*found)
+    return row._replace(scheduled_at=from_ms(found[3]), died_at=from_ms(found[6]))
+
+
+def stored_message(found: Sequence[Any]) -> StoredMessage:
+    """Return the message of a row, whose times are milliseconds, with its lock in place of the time of its lease."""
+    key, payload, scheduled, due, created, attempts, priority, error, holder, lock = found
+    taken = leased_at(lock)
+    times = from_ms(scheduled), from_ms(due), from_ms(created)
+    holder = None if taken is None else holder
+    return StoredMessage(key, payload, *times, attempts, lock is not None, priority, error, holder, taken)
+
+
+def age_of(oldest: int | None, now: int) -> float:
+    """Return the seconds for which the oldest message has been due; 0.0 without one."""
+    return 0.0 if oldest is None else (now - oldest) / 1000
+
+
+def finished(key: str, scheduled_at: int, attempts: int, finished_at: int) -> FinishedMessage:
+    """Return the acknowledged message of a row, whose times are milliseconds."""
+    return FinishedMessage(key, from_ms(scheduled_at), attempts, from_ms(finished_at))
+
+
+class OperatorCalls(ABC):
+    """The part of a :class:`~drainq.delayed.storage.base.Storage` that operators use, and how statements run."""
+
+    _sql: dict[str, str]
+
+    # --- how statements run
+
+    @abstractmethod
+    def _ask(self, name: str, values: dict[str, Any]) -> list[Any]:
+        """Run a statement. Return its rows."""
+
+    @abstractmethod
+    def _do(self, name: str, values: dict[str, Any]) -> int:
+        """Run a statement. Return how many rows it changed."""
+
+    def _ask_patiently(self, name: str, values: dict[str, Any]) -> list[Any]:
+        """Run a statement that may read a whole queue."""
+        return self._ask(name, values)
+
+    def _do_patiently(self, name: str, values: dict[str, Any]) -> int:
+        """Run a statement that may change a whole queue."""
+        return self._do(name, values)
+
+    def _ask_for_schedules(self, name: str, values: dict[str, Any]) -> list[Any]:
+        """Run a statement of a scheduler."""
+        return self._ask(name, values)
+
+    def _do_for_schedules(self, name: str, values: dict[str, Any]) -> int:
+        """Run a statement of a scheduler. Return how many rows it changed."""
+        return self._do(name, values)
+
+    @abstractmethod
+    def _keys(self, keys: Sequence[str]) -> Any:
+        """Write message keys as the value of one parameter."""
+
+    # --- messages
+
+    def contains(self, kind: str, key: str) -> bool:
+        """Return whether there is a message of this key, without reading its payload."""
+        return bool(self._ask("CONTAINS", {"kind": kind, "key": key})[0][0])
+
+    def drop(self, kind: str, key: str) -> bool:
+        """Delete the message of this key, in flight or not."""
+        return self._do("DROP", {"kind": kind, "key": key}) > 0
+
+    def drop_all(self, kind: str, chosen: Chosen) -> int:
+        """Delete messages, in flight or not. Return how many."""
+        return self._do_patiently("DROP_ALL", chosen.values(kind))
+
+    def free(self, kind: str, chosen: Chosen, now: int) -> int:
+        """Take leased messages from their consumers, and make them due now. Return how many."""
+        return self._do_patiently("FREE", {**chosen.values(kind), "now": now})
+
+    def reschedule(self, kind: str, chosen: Chosen, at: int, now: int) -> int:
+        """Give messages that no consumer holds another due time. Return how many.
+
+        A message that is due already keeps its place if ``at`` is not later than now.
+        """
+        return self._do_patiently("RESCHEDULE", {**chosen.values(kind), "at": at, "now": now})
+
+    def peek(self, kind: str, chosen: Chosen, limit: int) -> list[StoredMessage]:
+        """Return the first of these messages by due time, without taking them."""
+        found = self._ask("PEEK", {**chosen.values(kind), "limit": limit})
+        return [stored_message(columns) for columns in found]
+
+    def counts(self, kind: str, now: int) -> Counts:
+        """Count the messages in each state."""
+        ready, later, held, oldest, again, dead, paused, other = self._ask_patiently(
+            "COUNTS", {"kind": kind, "now": now}
+        )[0]
+        return Counts(ready, later, held, age_of(oldest, now), again, dead, bool(paused), other)
+
+    # --- dead letters
+
+    def dead(self, kind: str, limit: int) -> list[DeadLetter]:
+        """Return the dead letters, the latest first."""
+        return [dead_letter(found) for found in self._ask("DEAD", {"kind": kind, "limit": limit})]
+
+    def dead_of(self, kind: str, prefix: str, limit: int) -> list[DeadLetter]:
+        """Return the dead letters whose keys begin with ``prefix``, the latest first."""
+        values = {"kind": kind, "prefix": prefix, "limit": limit}
+        return [dead_letter(found) for found in self._ask("DEAD_OF", values)]
+
+    def dead_keys(self, kind: str, prefix: str) -> list[str]:
+        """Return the keys of dead letters that begin with ``prefix``, each once."""
+        return [key for (key,) in self._ask("DEAD_KEYS", {"kind": kind, "prefix": prefix})]
+
+    def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
+        """Delete dead letters. Return how many."""
+        return self._do_patiently("DROP_DEAD", {"kind": kind, "keys": None if keys is None else self._keys(keys)})
+
+    def purge_dead(self, kind: str, before: int) -> int:
+        """Delete the dead letters that died before a time. Return how many."""
+        return self._do_patiently("PURGE_DEAD", {"kind": kind, "before": before})
+
+    # --- finished messages, and queues
+
+    def history(self, kind: str, limit: int) -> list[FinishedMessage]:
+        """Return the messages that were acknowledged, the latest first."""
+        return [finished(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit})]
+
+    def queues(self) -> list[QueueRow]:
+        """Return the queues of this table that were ever opened or paused, by name."""
+        return [QueueRow(*found)._replace(paused=bool(found[3])) for found in self._ask("QUEUES", {})]
+
+    def overview(self, now: int) -> list[QueueInfo]:
+        """Return the queues of this table by name, each with the number of its messages, in one statement."""
+        return [
+            QueueInfo(name, codec, bool(paused), ready, later, held, age_of(oldest, now), dead)
+            for name, codec, paused, ready, later, held, oldest, dead in self._ask_patiently("OVERVIEW", {"now": now})
+        ]
+
+    def is_paused(self, kind: str) -> bool:
+        """Return whether the queue is paused."""
+        return bool(self._ask("PAUSED", {"kind": kind})[0][0])
