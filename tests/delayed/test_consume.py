@@ -108,9 +108,11 @@ def test_stop_ends_an_idle_loop(queue, stop):
 
 
 def test_close_ends_an_idle_loop_without_a_stop(world):
-    queue = world.open(time=TimeConfig(poll_period=3600))
+    queue, begun = world.open(time=TimeConfig(poll_period=3600)), threading.Event()
+    queue._session.listen = begun.set  # the first that a loop does
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(queue.consume, lambda envelope: None)
+        assert begun.wait(60)
         queue.close()
         assert running.result(30) == 0
 
