@@ -86,7 +86,7 @@ def test_a_log_at_a_url_that_cannot_be_read_is_refused_with_the_reason(at_urls, 
     for name, said in {
         "none.log": f"there is no log '{url}/none.log'; check the name",
         "none*": f"there is no log '{url}/none.*'; check the name",
-        "directory": f"'{url}/directory' is a directory; name the logs in it",
+        "directory": f"cannot read the log '{url}/directory': .*directory",
         "a.xz": "is compressed, and Spark does not see that by its name; name it .gz or .bz2, as it is compressed",
         "wide.log": "is text in UTF-16",
         "no.gz": f"cannot read the log '{url}/no.gz': java.io.EOFException",

@@ -34,7 +34,7 @@ MAY_KNOW = {
         "sources": "_native aio arguments backoff callables clock errors fork loop_signal pickling sql statistics threads timer",
         "fork": "logger",
         "monitoring": "_native arguments fork threads timer",
-        "spark": "_native arguments backoff batch_config callables datasource delivery errors fork statistics threads timer",
+        "spark": "_native arguments backoff batch_config callables datasource delivery errors fork sql statistics threads timer",
         "sketch": "_native",
         "sql": "errors",
         "statistics": "arguments",

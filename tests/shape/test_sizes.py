@@ -41,8 +41,8 @@ CEILINGS = {
     "delayed queue: storage": (2_821, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_090, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
-    "Spark": (1_946, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
-    "metrics application": (3_504, [f"{PACKAGE}/metrics"]),
+    "Spark": (2_065, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
+    "metrics application": (3_494, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_129, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""

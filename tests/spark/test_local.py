@@ -410,5 +410,6 @@ def test_every_option_reaches_the_tasks_of_a_sink_and_their_counts_the_report(fr
     sink(frame, make, delayed=delayed, threads=2)
     assert (asked[4][0].on_error, asked[4][0].max_in_flight) == (OnError.PARK, 6)
     assert sink.__globals__["_SCHEMA"] == (
-        "partition long, rows long, batches long, retries long, errors long, dropped long, parked long, seconds double"
+        "attempt long, partition long, rows long, batches long, retries long, errors long, dropped long, parked long, "
+        "seconds double"
     )

@@ -68,12 +68,7 @@ def add_commands(subparsers: Any) -> None:
         "--master", default="local[2,4]", help="Spark's master (default: %(default)s: two cores, four tries per task)"
     )
     parser.add_argument(
-        "--conf",
-        type=_setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of Spark, such as spark.hadoop.fs.s3a.endpoint=URL; repeatable",
+        "--conf", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="of Spark; repeatable"
     )
     parser.add_argument(
         "--top", type=_positive, default=10, metavar="N", help="how many endpoints to rank (default: %(default)s)"

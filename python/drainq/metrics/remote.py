@@ -108,8 +108,6 @@ class RemoteFiles:
             path = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(url))
             system = path.getFileSystem(self._configuration)
             status = system.getFileStatus(path)
-            if not status.isFile():
-                raise UserError(f"{shown(url)!r} is a directory; name the logs in it")
             codec = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._configuration).getCodec(path)
             stream = system.open(path)
             try:
@@ -117,8 +115,6 @@ class RemoteFiles:
                 head = bytes(stream.readNBytes(FIRST_BYTES))
             finally:
                 stream.close()
-        except UserError:
-            raise
         except Exception as error:
             raise _unreadable(url, error) from error
         if is_compressed(head):
@@ -229,8 +225,7 @@ def _digests(batches: Iterator[pa.RecordBatch], logs: Mapping[str, RemoteLog]) -
 
 def _joined(lines: pa.Array) -> bytes:
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
-    text: bytes = pc.binary_join(whole, b"\n")[0].as_py()
-    return text
+    return bytes(pc.binary_join(whole, b"\n")[0].as_py())
 
 
 def _key(url: str) -> str:

@@ -8,6 +8,7 @@ from drainq.spark.rows import Rows
 from drainq.spark.ship_package import archive, ship
 from drainq.spark.sink import PartitionReport, SinkReport, sink
 from drainq.spark.sink_settings import OnError
+from drainq.spark.sink_table import sink_table
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, UnroutedItems
 from drainq.spark.version_check import VersionMismatch
@@ -29,6 +30,7 @@ __all__ = [
     "register",
     "ship",
     "sink",
+    "sink_table",
     "task_info",
     "task_queue",
     "worker_resource",

@@ -24,15 +24,13 @@ from drainq.arguments import Seconds, seconds, whole
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
 from drainq.spark.rows import Rows, rows_of
-from drainq.spark.sink_settings import MakeWriter, OnError, Settings, on_error_of
+from drainq.spark.sink_settings import BACKOFF, MakeWriter, OnError, Settings, on_error_of
 from drainq.spark.task_attempt import task_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
-
-_BACKOFF = Backoff(0.1, 5.0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class SinkReport:
         return cls(**sums, partitions=ordered)
 
 
-_SCHEMA = ", ".join(
+_SCHEMA = "attempt long, " + ", ".join(
     f"{field.name} {'double' if field.name == 'seconds' else 'long'}" for field in fields(PartitionReport)
 )
 
@@ -108,7 +106,7 @@ def sink(
     max_batch_bytes: int | None = None,
     linger: Seconds = 0.05,
     retries: int = 3,
-    backoff: Backoff = _BACKOFF,
+    backoff: Backoff = BACKOFF,
     on_error: str | OnError | Callable[[Any, Exception], str | OnError] | None = None,
     delayed: Callable[[], Any] | None = None,
     close_timeout: Seconds = 5.0,
@@ -182,6 +180,11 @@ def sink(
         close_timeout=seconds("close_timeout", close_timeout),
     )
     chosen = df if columns is None else df.select(*columns)
+    return SinkReport.of(report for _, report in reports_of(chosen, settings))
+
+
+def reports_of(df: DataFrame, settings: Settings) -> list[tuple[int, PartitionReport]]:
+    """Write all rows. Return the ids of the task attempts that Spark kept, each with its report."""
     write_id = str(uuid4())
 
     def write(batches: Iterable[Any]) -> Iterator[Any]:
@@ -189,8 +192,10 @@ def sink(
 
         from drainq.spark.sink_task import SinkTask  # a delivery's modules are loaded only in tasks
 
-        counts = SinkTask(settings, replace(task_info(), write_id=write_id)).run(batches)
-        yield pa.RecordBatch.from_pylist([{field.name: counts[field.name] for field in fields(PartitionReport)}])
+        info = replace(task_info(), write_id=write_id)
+        counts = SinkTask(settings, info).run(batches)
+        report = {field.name: counts[field.name] for field in fields(PartitionReport)}
+        yield pa.RecordBatch.from_pylist([{"attempt": info.task_attempt_id, **report}])
 
-    reports = chosen.mapInArrow(write, _SCHEMA).collect()
-    return SinkReport.of(PartitionReport(**report.asDict()) for report in reports)
+    reports = [row.asDict() for row in df.mapInArrow(write, _SCHEMA).collect()]
+    return [(report.pop("attempt"), PartitionReport(**report)) for report in reports]

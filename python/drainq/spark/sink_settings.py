@@ -49,6 +49,7 @@ def on_error_of(value: Any, delayed: Any) -> OnError | Decide:
 
 
 MakeWriter = Callable[[TaskInfo], Any]
+BACKOFF = Backoff(0.1, 5.0)
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,11 @@ class Settings:
     rows: Rows
     max_in_flight: int
     max_batch_rows: int
-    max_batch_bytes: int | None
     linger: float
     retries: int
-    backoff: Backoff
     on_error: OnError | Decide
-    delayed: Callable[[], Any] | None
-    close_timeout: float
+    max_batch_bytes: int | None = None
+    backoff: Backoff = BACKOFF
+    delayed: Callable[[], Any] | None = None
+    close_timeout: float = 5.0
     version: str = installed
