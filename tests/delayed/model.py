@@ -136,9 +136,11 @@ class Model:
             message.lock, message.due_at, message.error = None, due_at, message.error if error is None else error
         return len(ours)
 
-    def release(self, kind, held):
+    def release(self, kind, held, due_at=None):
         ours = self._held(held)
         for message in ours:
+            if due_at is not None:
+                message.offer = message.offer._replace(scheduled_at=due_at)
             message.lock, message.due_at, message.attempts = None, message.offer.scheduled_at, message.attempts - 1
         return len(ours)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,7 +220,8 @@ def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
     options = {"batch_size": 2, "max_attempts": 3, "max_in_flight": {"a": 1}, "prefetch": 7, "until": "empty"}
     seen = []
     monkeypatch.setattr(
-        "drainq.delayed.consume._steps", lambda session, **given: seen.append(given) or (n for n in [5])
+        "drainq.delayed.consume.consumer_loop",
+        lambda session, **given: seen.append(given) or SimpleNamespace(session=session, run=lambda: (n for n in [5])),
     )
     with sqlite.open() as queue:
         assert queue.consume(print, **options) == asyncio.run(queue.consume_async(asyncio.sleep, **options)) == 5

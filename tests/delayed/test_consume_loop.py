@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import drainq.delayed.consume
+import drainq.delayed.consume_loop
 import drainq.delayed.poll
 from drainq import Backoff
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
@@ -21,7 +21,7 @@ from drainq.testing import ManualClock
 
 @pytest.fixture(autouse=True)
 def every_handler_is_quick(monkeypatch):
-    monkeypatch.setattr(drainq.delayed.consume, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    monkeypatch.setattr(drainq.delayed.consume_loop, "time", SimpleNamespace(monotonic=lambda: 1000.0))
 
 
 class Away(Exception):

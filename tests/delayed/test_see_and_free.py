@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage
+from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.storage.records import leased_at, new_lock
 from tests.delayed.test_cli import call  # noqa: F401
 
@@ -160,6 +161,51 @@ def test_a_class_that_is_renamed_finds_its_messages_by_the_former_name(world):
     assert MsgspecCodec(name="orders").type_name == "json:orders"
     with pytest.raises(ValueError, match="name must be a text"):
         MsgspecCodec(Order, name=" ")
+
+
+# --- what a handler does and learns
+
+
+def test_a_snoozed_message_comes_again_later_and_the_delivery_does_not_count(world):
+    queue = world.open(max_attempts=2)
+    offer(queue, world, ["a"])
+    for _ in range(5):
+        envelope = queue.try_poll()
+        assert envelope.attempt == 1 and envelope.snooze(10)
+        assert (envelope.ack(), envelope.snooze(1), queue.try_poll()) == (False, False, None)
+        world.clock.advance(10)
+    assert queue.consume(lambda it: it.snooze(5), until="empty") == 1 and queue.stats().scheduled == 1
+    assert queue.read("a").snooze(1) is False and queue.try_poll_many(3).snooze(1) is True
+
+
+def test_a_handler_is_told_that_its_message_was_taken_away(world):
+    queue = world.open()
+    offer(queue, world, ["a"])
+    keeper = LeaseKeeper(queue._session)  # not entered: the checks are the test's to make
+    keeper.hold(envelope := queue.try_poll())
+    world.clock.advance(10)
+    keeper._extend_in_time()
+    assert envelope.revoked is False
+    queue.drop_message("a")
+    world.clock.advance(10)
+    keeper._extend_in_time()
+    assert envelope.revoked is True
+
+
+def test_dead_letters_that_are_too_old_are_deleted_once_an_hour_by_a_consumer(world):
+    queue, other = world.open(max_attempts=1, keep_dead=100), world.open("other", max_attempts=1)
+    for age in (200, 50):
+        offer(queue, world, [f"{age} ago"]), offer(other, world, ["old"])
+        queue.try_poll().nack(), other.try_poll().nack()
+        world.clock.advance(age - 50 or 50)
+    assert queue.consume(print, until="empty") == 0
+    assert [letter.key for letter in queue.dead_letters()] == ["50 ago"] and other.stats().dead == 2
+    world.clock.advance(3599)
+    assert queue.consume(print, until="empty") == 0 and queue.stats().dead == 1
+    world.clock.advance(1)
+    assert queue.consume(print, until="empty") == 0 and queue.stats().dead == 0
+    with pytest.raises(ValueError, match="keep_dead"):
+        DelayedQueue.open("memory:", keep_dead=-1)
 
 
 # --- the command

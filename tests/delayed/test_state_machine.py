@@ -122,7 +122,7 @@ class Comparison(RuleBasedStateMachine):
     @precondition(lambda self: self.envelopes)
     @rule(
         data=st.data(),
-        call=st.sampled_from(["ack", "nack", "extend", "ack_first", "done"]),
+        call=st.sampled_from(["ack", "nack", "snooze", "extend", "ack_first", "done"]),
         seconds=st.sampled_from([0, 4, 20]),
     )
     def settle(self, data, call, seconds):
@@ -131,6 +131,8 @@ class Comparison(RuleBasedStateMachine):
             outcomes = [envelope.ack() for envelope in pair]
         elif call == "nack":
             outcomes = [envelope.nack(delay=seconds, error="given back") for envelope in pair]
+        elif call == "snooze":
+            outcomes = [envelope.snooze(seconds) for envelope in pair]
         elif call == "extend":
             outcomes = [envelope.extend(seconds) for envelope in pair]
         elif call == "done":

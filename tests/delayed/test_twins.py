@@ -70,6 +70,7 @@ QUEUE = {
 ENVELOPE = {
     "ack": lambda queue: queue.held[0].ack_async(),
     "nack": lambda queue: queue.held[0].nack_async(5),
+    "snooze": lambda queue: queue.held[0].snooze_async(5),
     "extend": lambda queue: queue.held[0].extend_async(60),
 }
 BATCH = {"ack_some": lambda queue: queue.batch.ack_some_async(["batched"])} | ENVELOPE

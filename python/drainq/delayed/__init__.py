@@ -7,7 +7,7 @@
 | ``coroutines`` | the twins of the methods, which end in ``_async`` |
 | ``storage_session`` | the access of one open queue to its storage, shared by all interfaces |
 | ``message``, ``encode``, ``codec`` | offered messages, and their encoding |
-| ``envelope``, ``consume``, ``lease`` | a leased message, the consuming loop, the lease's extension |
+| ``envelope``, ``consume``, ``consume_loop``, ``lease`` | a leased message, the consuming loops, the lease |
 | ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; retries; exceptions |
 | ``wake`` | wakes waiting consumers |
 | ``dead_letters_bury``, ``dead_letters_redrive`` | decide which messages become dead letters; redrive them |

@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 
 from drainq.delayed import cli_commands as does
 from drainq.delayed.cli_target import UsageError
+from drainq.delayed.cli_work import work as does_work
 from drainq.sql.driver_errors import failure_of
 from drainq.sql.url import shown, without_password
 
@@ -95,6 +96,17 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     back.add_argument("--prefix", help="only those whose keys begin with it")
     _add_output(redrive)
     redrive.set_defaults(run=_guarded(does.redrive))
+
+    work = commands.add_parser("work", help="pass messages to a function of yours, until SIGTERM or Ctrl-C")
+    work.add_argument("handler", metavar="MODULE:HANDLER", help="takes an envelope; may be an async def")
+    work.add_argument("--open", metavar="MODULE:FUNCTION", help="returns the DelayedQueue, for a codec of your own")
+    work.add_argument("--concurrency", type=int, default=1, metavar="N", help="handlers at once (default: %(default)s)")
+    work.add_argument("--grace", type=_duration, default=30.0, metavar="AGE", help="for running handlers (default: 30)")
+    work.add_argument("--until-empty", action="store_true", help="end when no message is due")
+    work.add_argument("--consumer", metavar="NAME", help="shown to operators")
+    _add_queue(work)
+    _add_quiet(work)
+    work.set_defaults(run=_guarded(does_work))
 
     queues = commands.add_parser("queues", help="list the queues of a table with their counts")
     _add_database(queues)

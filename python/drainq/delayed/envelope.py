@@ -37,13 +37,15 @@ class Leased:
     Attributes:
         timestamp: the time of the poll by the queue's clock, in UTC.
         source: the name of the queue.
+        revoked: whether ``consume`` has found, when it extended the lease, that the message was dropped, released,
+            updated or taken over, or has given it back at the end of the grace. A long handler can end early then.
     """
 
     def __init__(self, session: Session, rows: Sequence[Row], lock: str | None, timestamp: datetime) -> None:
         self._session = session
         self._rows = list(rows)
         self._lock = lock
-        self._settled = False
+        self._settled = self.revoked = False
         self.timestamp = timestamp
         self.source: str = session.source
 
@@ -113,7 +115,30 @@ class Leased:
             return not self._rows
         return self._each(self._session.storage.extend, self._held(), until)
 
+    def snooze(self, delay: Seconds) -> bool:
+        """Put the message off. This delivery does not count as an attempt.
+
+        Args:
+            delay: seconds until it is due again, which becomes its due time as if it had been offered for then.
+
+        Returns:
+            True if all messages were still leased.
+
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "mail") as queue:
+            ...     _ = queue.offer("welcome/ann", "Hello Ann")
+            ...     queue.poll().snooze(0), queue.poll().attempt
+            (True, 1)
+        """
+        self._settled = True
+        due_at = self._session.after(delay, "delay")
+        if self._lock is None:
+            return not self._rows
+        return self._session.release(self._held(), due_at) == len(self._rows)
+
     ack_async = twin(ack)
+    snooze_async = twin(snooze)
     nack_async = twin(nack)
     extend_async = twin(extend)
 

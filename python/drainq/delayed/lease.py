@@ -18,6 +18,7 @@ import threading
 from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.envelope import Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
+from drainq.delayed.storage.records import Held
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
 from drainq.sql.error_text import to_show
@@ -50,6 +51,17 @@ class LeaseKeeper:
         """Stop keeping the lease."""
         with self._lock:
             self._envelope = self._prefetched = None
+
+    def cut_off(self) -> Held | None:
+        """Stop keeping the lease, and return the messages of a handler that has not ended, which are to be released."""
+        with self._lock:
+            if self._prefetched is not None:
+                self._settle(self._prefetched)
+            envelope, self._envelope = self._envelope, None
+            if envelope is None or envelope._settled:
+                return None
+            envelope._settled = envelope.revoked = True
+            return envelope._held()
 
     def __enter__(self) -> LeaseKeeper:
         self._check.wake_after(self._pause)
@@ -99,5 +111,5 @@ class LeaseKeeper:
             return
         self._held_since = begun
         if not kept:
-            self._envelope = None
+            self._envelope, envelope.revoked = None, True
             _log.warning("%s was updated or taken over while its handler runs", envelope.shown())

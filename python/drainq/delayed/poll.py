@@ -33,6 +33,8 @@ class Limits(TypedDict, total=False):
     max_in_flight: int | Mapping[str, int] | None
     prefetch: int
     until: Literal["empty"] | None
+    concurrency: int
+    grace: Seconds | None
 
 
 class IsSet(Protocol):
@@ -171,8 +173,10 @@ class PollMethods(Generic[T]):
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
         until: Literal["empty"] | None = None,
+        concurrency: int = 1,
+        grace: Seconds | None = None,
     ) -> int:
-        """Pass messages to a handler, in this thread, until ``stop`` is set.
+        """Pass messages to a handler, in this thread or on several, until ``stop`` is set.
 
         When the handler returns, its messages are acknowledged, in one transaction with the next fetch. When it raises,
         they are due again after ``retry``'s back-off, and become dead letters after the last attempt. While the handler
@@ -195,6 +199,12 @@ class PollMethods(Generic[T]):
                 is free, and acknowledge each by itself. This is always so with ``batch_size``, ``max_in_flight`` or
                 ``max_attempts=1``.
             until: ``"empty"`` to return as soon as no message is due, as a test on a frozen clock needs it.
+            concurrency: how many handlers run at once. With more than 1 they run on threads, and this thread waits for
+                them. The handler must be thread-safe.
+            grace: seconds for which running handlers may go on after ``stop`` was set, or this thread was interrupted
+                by Ctrl-C or :func:`drainq.stop_on_sigterm`. Then their messages are released, without counting the
+                delivery, the call returns, and an acknowledgement by such a handler changes nothing. With a number, a
+                single handler, too, runs on a thread. ``None``: until they end.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -224,6 +234,8 @@ class PollMethods(Generic[T]):
             max_in_flight=max_in_flight,
             prefetch=prefetch,
             until=until,
+            concurrency=concurrency,
+            grace=grace,
         )
 
     @overload
@@ -256,6 +268,8 @@ class PollMethods(Generic[T]):
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
         until: Literal["empty"] | None = None,
+        concurrency: int = 1,
+        grace: Seconds | None = None,
     ) -> int:
         """Pass messages to an ``async def`` handler, on this event loop, until ``stop`` is set.
 
@@ -266,6 +280,8 @@ class PollMethods(Generic[T]):
             handler: an async function that takes an envelope or a batch.
             stop: an :class:`asyncio.Event`; ``None`` runs until it is cancelled or the queue is closed.
             batch_size, max_attempts, max_in_flight, prefetch, until: see :meth:`consume`.
+            concurrency: how many handlers run at once, each in a task of its own.
+            grace: seconds for which running handlers may go on after ``stop`` was set. Then they are cancelled.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -279,6 +295,8 @@ class PollMethods(Generic[T]):
             max_in_flight=max_in_flight,
             prefetch=prefetch,
             until=until,
+            concurrency=concurrency,
+            grace=grace,
         )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:

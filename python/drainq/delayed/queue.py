@@ -101,6 +101,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         history: int | None = None,
         log_values: bool = False,
         consumer: str | None = None,
+        keep_dead: Seconds | None = None,
     ) -> DelayedQueue[PayloadT]:
         """Open a queue, and create missing tables.
 
@@ -132,6 +133,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
                 they show the id of a message's row, and an error's type and the line of code that raised it.
             consumer: names this consumer to operators, who see it with each message that it holds; printable ASCII.
                 They always see the host and the process.
+            keep_dead: seconds after which :meth:`consume` deletes dead letters, once an hour; ``None``: it keeps them.
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -161,6 +163,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
             history=history,
             log_values=log_values,
             consumer=consumer,
+            keep_dead=keep_dead,
         )
         storage, address = open_storage(
             url,

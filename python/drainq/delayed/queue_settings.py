@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from drainq.arguments import check_clock_if_given, flag
+from drainq.arguments import Seconds, check_clock_if_given, flag, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
@@ -37,6 +37,7 @@ class QueueSettings:
     history: int | None = None
     log_values: bool = False
     consumer: str | None = None
+    keep_dead: Seconds | None = None
 
     @classmethod
     def of(cls, queue: str, **given: Any) -> QueueSettings:
@@ -72,6 +73,7 @@ class QueueSettings:
             flag(name, getattr(self, name))
         if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {self.max_attempts!r}")
+        seconds_or_none("keep_dead", self.keep_dead)
         if self.consumer is not None and not (
             isinstance(self.consumer, str) and self.consumer.isascii() and self.consumer.isprintable() and self.consumer
         ):

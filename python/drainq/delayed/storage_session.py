@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, seconds, seconds_or_none
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.coroutines import CallThreads
@@ -38,6 +38,9 @@ R = TypeVar("R")
 _SOONEST = 0.005
 """The least seconds that a waiting consumer sleeps, because others may be taking the due messages."""
 
+
+_PURGE_PERIOD_MS = 3_600_000
+"""Milliseconds between two purges of old dead letters."""
 
 _LONGEST_GIVING_BACK = 30.0
 """Seconds for which closing waits for messages that are being released, if a call has no limit of its own."""
@@ -64,6 +67,7 @@ class Session:
         self.notify = settings.notify
         self.history = settings.history
         self.log_values = settings.log_values
+        self._keep_dead, self._purge_at = seconds_or_none("keep_dead", settings.keep_dead), 0
         self._consumer = () if settings.consumer is None else (settings.consumer,)
         self.clock = settings.clock
         if settings.database_time:
@@ -328,6 +332,7 @@ class Session:
         now = self.now()
         lock = new_lock(now)
         until, storage = self.lease_end(now), self.storage
+        self._purge_now_and_then(now)
         acked = 0
         if done is not None and self.history is not None:
             acked = self.call_apart(storage.ack_and_remember, self.kind, done, now, self.history)
@@ -339,7 +344,14 @@ class Session:
             fetched = self.call_apart(storage.acquire, self.kind, n, now, until, lock, done=done)
         return fetched._replace(acked=acked + fetched.acked), lock
 
-    def release(self, held: Held) -> None:
-        """Release messages that were taken and not handled, as if they had never been taken."""
-        self.call(self.storage.release, self.kind, held)
+    def release(self, held: Held, due_at: int | None = None) -> int:
+        """Release messages that were taken and not handled, as if they had never been taken. Return how many."""
+        released = self.call(self.storage.release, self.kind, held, due_at)
         self.wakeup.wake()
+        return released
+
+    def _purge_now_and_then(self, now: int) -> None:
+        """Delete the dead letters that are too old, once an hour."""
+        if self._keep_dead is not None and now >= self._purge_at:
+            self.call_apart(self.storage.purge_dead, self.kind, now - round(self._keep_dead * 1000))
+            self._purge_at = now + _PURGE_PERIOD_MS

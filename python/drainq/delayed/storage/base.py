@@ -169,9 +169,12 @@ class Storage(OperatorCalls):
         """Release messages that are still leased, to be delivered again at ``due_at``. Return how many."""
         return self._do("NACK", {**self._held(held), "due": due_at, "error": error})
 
-    def release(self, kind: str, held: Held) -> int:
-        """Release messages that are still leased as if they had never been fetched. Return how many."""
-        return self._do("RELEASE", self._held(held))
+    def release(self, kind: str, held: Held, due_at: int | None = None) -> int:
+        """Release messages that are still leased as if they had never been fetched. Return how many.
+
+        ``due_at``: their new due time; None: the former one.
+        """
+        return self._do("RELEASE", {**self._held(held), "due": due_at})
 
     def extend(self, kind: str, held: Held, until: int) -> int:
         """Move the end of messages' leases. Return how many were still leased."""

@@ -110,10 +110,12 @@ WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """Release messages that are still leased, for later."""
 
 RELEASE = """
-UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
+UPDATE {table} SET "scheduledAt" = COALESCE(%(due)s::bigint, "scheduledAtInitially"),
+    "scheduledAtInitially" = COALESCE(%(due)s::bigint, "scheduledAtInitially"),
+    "lockUuid" = NULL, "attempts" = "attempts" - 1
 WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
-"""Release messages that are still leased, as if they had not been fetched."""
+"""Release messages that are still leased, as if they had not been fetched; ``due`` is a new due time, or NULL."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Move the end of the lease of messages that are still leased."""

@@ -61,9 +61,9 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         self._mark(kind).offered(due_at)
         return self._do_with_error("NACK", {**self._held(held), "due": due_at, "error": error})
 
-    def release(self, kind: str, held: Held) -> int:
-        self._mark(kind).offered(LONG_AGO)
-        return super().release(kind, held)
+    def release(self, kind: str, held: Held, due_at: int | None = None) -> int:
+        self._mark(kind).offered(LONG_AGO if due_at is None else due_at)
+        return super().release(kind, held, due_at)
 
     def free(self, kind: str, chosen: Chosen, now: int) -> int:
         return self._moved(kind, now, super().free(kind, chosen, now))

@@ -83,11 +83,12 @@ UPDATE {table} SET "scheduledAt" = :due, "lockUuid" = NULL, "lastError" = COALES
 
 RELEASE = (
     """
-UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
+UPDATE {table} SET "scheduledAt" = COALESCE(:due, "scheduledAtInitially"),
+    "scheduledAtInitially" = COALESCE(:due, "scheduledAtInitially"), "lockUuid" = NULL, "attempts" = "attempts" - 1
 """
     + _OURS
 )
-"""Release messages that are still leased, as if they had not been fetched."""
+"""Release messages that are still leased, as if they had not been fetched; ``due`` is a new due time, or NULL."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
 """Move the end of the lease of messages that are still leased."""

@@ -1,0 +1,257 @@
+"""The loop that passes messages to a handler: fetches, acknowledges, releases, buries.
+
+The loop is a generator, which yields each envelope for the handler and each pause. ``consume.py`` runs it.
+
+One statement acknowledges a message and fetches the next, so a message costs one round trip and one commit. If the
+handler is quick, several messages share them (see :mod:`drainq.delayed.consume_prefetch`).
+
+# Invariants
+
+1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only after the database has
+   acknowledged them.
+2. Every fetched message is acknowledged, released or buried, even if the loop is stopped or interrupted. If the
+   database could not record that, the message is delivered again when its lease ends.
+3. A passing failure of the database never ends the loop. The loop itself tries again, once in each step, so that it
+   checks ``stop`` in between. Only QueueBroken ends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple
+
+from drainq.arguments import whole
+from drainq.backoff import Tries
+from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
+from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
+from drainq.delayed.lease import LeaseKeeper
+from drainq.delayed.message import from_ms
+from drainq.delayed.storage.records import Fetched, Held, Row
+from drainq.delayed.storage_session import Session
+from drainq.errors import ShutDown
+from drainq.sql.error_text import error_text, to_show
+
+_log = logging.getLogger("drainq")
+_LONGEST_OUTAGE_PAUSE = 1.0
+"""The most seconds between two tries while the database is away."""
+
+
+class Pause(NamedTuple):
+    """A wait of at most ``seconds`` for an offer. It ends at once if an offer came after ``noted`` was read."""
+
+    noted: int
+    seconds: float
+
+
+Steps = Generator["Leased | Pause | int", "BaseException | None", None]
+"""The steps of a consumer: pass an envelope to the handler and send back its error, wait, or return a count."""
+
+
+def consumer_loop(
+    session: Session,
+    *,
+    batch_size: int,
+    stop: Any,
+    max_attempts: int | None,
+    max_in_flight: int | Mapping[str, int] | None,
+    prefetch: int,
+    until: str | None,
+) -> ConsumerLoop:
+    """Return a consumer, whose arguments are checked now."""
+    prefetch = whole("prefetch", prefetch, least=1)
+    batch_size = whole("batch_size", batch_size, least=1)
+    if max_attempts is not None:
+        max_attempts = whole("max_attempts", max_attempts, least=1)
+    if until not in (None, "empty"):
+        raise ValueError(f'until must be "empty" or None, got {until!r}')
+    return ConsumerLoop(session, batch_size, stop, max_attempts, _limits(max_in_flight), prefetch, until)
+
+
+def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
+    """Return the most messages in flight, by key prefix."""
+    if max_in_flight is None:
+        return {}
+    limits = dict(max_in_flight) if isinstance(max_in_flight, Mapping) else {"": max_in_flight}
+    for prefix, most in limits.items():
+        if not isinstance(prefix, str):
+            raise TypeError(f"max_in_flight must map key prefixes, which are texts, to numbers, got {prefix!r}")
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            where = f" for the prefix {prefix!r}" if prefix else ""
+            raise ValueError(f"max_in_flight must be a whole number of at least 1, or None, got {most!r}{where}")
+    return limits
+
+
+class ConsumerLoop:
+    """One consumer. ``handled`` counts its messages."""
+
+    def __init__(
+        self,
+        session: Session,
+        batch_size: int,
+        stop: Any,
+        max_attempts: int | None,
+        limits: dict[str, int],
+        prefetch: int,
+        until: str | None,
+    ) -> None:
+        self.session = session
+        self._batch_size = batch_size
+        self._stop = stop
+        self._until, self._is_over = until, False
+        self._limits = limits
+        self._keeper = LeaseKeeper(session)
+        self._done: Held | None = None
+        self.handled = 0
+        self._tries = Tries(session.retry.backoff)
+        retries = session.retry.max_retries
+        self._max_attempts = max_attempts or session.max_attempts or (None if retries is None else retries + 1)
+        # With one attempt only, a crash would make dead letters of the messages that wait behind the handled one.
+        alone = batch_size > 1 or bool(limits) or self._max_attempts == 1 or not session.storage.worth_prefetching
+        self._pace = Pace(1 if alone else prefetch)
+
+    def cut_off(self) -> None:
+        """Release the message whose handler does not end. The handler's acknowledgement will change nothing."""
+        held = self._keeper.cut_off()
+        if held is not None:
+            self._give_back(held)
+
+    def run(self) -> Steps:
+        """Yield the steps. The last is the number of handled messages."""
+        self.session.listen()
+        with self._keeper:
+            try:
+                while not self._stopped():
+                    yield from self._step()
+            except ShutDown:
+                pass  # the queue was closed; a handler's own ShutDown is an error of the handler
+            finally:
+                self._flush()
+        yield self.handled
+
+    def _step(self) -> Steps:
+        session = self.session
+        noted = session.wakeup.count()
+        rows: list[Row] = []
+        try:
+            fetched, lock = self._fetch()
+            rows, payloads = session.deliverable(fetched.rows, lock)
+            self._tries.failures = 0
+        except QueueUnavailable as error:
+            pause = min(self._tries.failed() or 0.0, _LONGEST_OUTAGE_PAUSE)
+            why = error_text(error.__cause__, values=session.log_values)
+            session.warn("consume of delayed queue %r waits for its database (%s)", session.name, why)
+            yield Pause(noted, pause)
+            return
+        if len(rows) == 1 or (rows and self._batch_size > 1):
+            yield from self._handle(rows, payloads, lock)
+        elif rows:
+            yield from self._one_by_one(rows, payloads, lock)
+        elif not fetched.rows and self._until is not None:
+            self._is_over = True
+        elif not fetched.rows:
+            yield Pause(noted, session.pause_until(fetched.next_due))
+
+    def _fetch(self) -> tuple[Fetched, str]:
+        """Acknowledge the handled messages and take the next ones, in one round trip."""
+        session = self.session
+        done = self._done
+        fetched, lock = session.take_once(done, max(self._batch_size, self._pace.size()), self._limits)
+        self._done = None
+        if done is not None:
+            report_lost(fetched.acked, done)
+            if self._limits:
+                session.wakeup.wake()  # there is room for another consumer's message
+        return fetched, lock
+
+    def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> Steps:
+        """Handle messages of one fetch, each by itself."""
+        session = self.session
+        if any(row.attempts > 1 for row in rows):
+            self._pace.disturbed()
+            self._give_back(Held(lock, tuple(row.id for row in rows[1:])))
+            yield from self._handle(rows[:1], payloads[:1], lock)
+            return
+        too_late = rows[0].due_at - round(session.time.acquire_timeout * 500)
+        taken = session.prefetched(rows, payloads, lock)
+        with session.prefetching(taken):
+            try:
+                while session.now() < too_late and not self._stopped() and (found := taken.next()) is not None:
+                    yield from self._handle([found[0]], [found[1]], lock, taken)
+                    if self._done is not None:
+                        taken.handled(self._done)
+                        self._done = None
+            finally:
+                if self._done is not None:
+                    taken.handled(self._done)
+                self._done, waiting = taken.rest()
+                if taken.was_settled or waiting is not None:
+                    self._pace.disturbed()
+                if waiting is not None:
+                    self._give_back(waiting)
+
+    def _handle(self, rows: list[Row], payloads: list[Any], lock: str, taken: Prefetched | None = None) -> Steps:
+        held = Held(lock, tuple(row.id for row in rows))
+        if self._stopped():
+            self._give_back(held)
+            return
+        now = from_ms(self.session.now())
+        envelope: Leased
+        if self._batch_size > 1:
+            envelope = AckBatch(self.session, payloads, rows, lock, now)
+        else:
+            envelope = AckEnvelope(self.session, payloads[0], rows[0], lock, now)
+        self._keeper.hold(envelope, taken)
+        started = time.monotonic()
+        error: BaseException | None = GeneratorExit()
+        try:
+            error = yield envelope
+        finally:
+            self._keeper.let_go()
+            if not (error is None or isinstance(error, Exception)) and envelope._rows and not envelope._settled:
+                self._give_back(envelope._held())
+        if isinstance(error, Exception):
+            self._failed(envelope, lock, error)
+        elif error is not None:
+            raise error
+        else:
+            self._pace.handled(time.monotonic() - started)
+            self.handled += len(rows)
+            if envelope._rows and not envelope._settled:  # else the handler has settled it
+                self._done = envelope._held()
+
+    def _failed(self, envelope: Leased, lock: str, error: Exception) -> None:
+        session = self.session
+        shown = to_show(error, values=session.log_values)
+        _log.error("the handler of delayed queue %r failed on %s", session.name, envelope.shown(), exc_info=shown)
+        if envelope._settled:
+            return
+        try:
+            for row in envelope._rows:
+                due_at = session.after(session.retry.backoff.delay(row.attempts - 1), "delay")
+                session.nack(lock, [row], due_at, error, self._max_attempts)
+        except QueueUnavailable as unavailable:
+            session.warn(
+                "could not give back %s (%s); it comes back when its lease runs out", envelope.shown(), unavailable
+            )
+
+    def _give_back(self, held: Held) -> None:
+        try:
+            self.session.release(held)
+        except (QueueUnavailable, QueueBroken, ShutDown):
+            _log.warning("could not give back %d messages; they come back when their lease runs out", len(held.ids))
+
+    def _flush(self) -> None:
+        """Acknowledge the handled messages, without a fetch."""
+        done = self._done
+        if done is None:
+            return
+        try:
+            report_lost(self.session.ack(done), done)
+        except (QueueUnavailable, QueueBroken, ShutDown):
+            _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
+
+    def _stopped(self) -> bool:
+        return self._is_over or self.session.closed or (self._stop is not None and self._stop.is_set())
