@@ -45,7 +45,7 @@ class Ledger:
         self.seen: list[Any] = []  # items that a handler got
         self.failed: list[Any] = []  # of those: the handler raised
         self.wrong: list[str] = []  # promises that were broken on another thread
-        self.drops: Counter[str] = Counter()  # what on_drop was told
+        self.drops: list[tuple[str, int]] = []  # what on_drop was told
         self.uncertain = False  # a call was interrupted: what it offered is not known
 
     def weight(self, items: list[Any]) -> int:
@@ -99,7 +99,7 @@ class Ledger:
                 raise Wrong(f"handlers got {handled} and failed on {failed}, but the queue says {stats}")
         if self.weight(self.missing()) > stats.unrouted + stats.abandoned:
             raise Wrong(f"{len(self.missing())} accepted items were never handled, and the queue says {stats}")
-        told = {reason: self.drops[reason] for reason in ("unrouted", "abandoned")}
+        told = {reason: sum(count for of, count in self.drops if of == reason) for reason in ("unrouted", "abandoned")}
         if told != {"unrouted": stats.unrouted, "abandoned": stats.abandoned}:
             raise Wrong(f"on_drop was told {told}, but the queue says {stats}")
 
