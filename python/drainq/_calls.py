@@ -40,8 +40,8 @@ def later(seconds: float, work: Callable[[], object]) -> Alarm:
     return SHARED.after(seconds, work)
 
 
-def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any, Any, Any]:
-    """Return the callables of a handler: ``consume``, and ``on_idle`` and ``on_close`` or None.
+def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any, list[Any]]:
+    """Return the callables of a handler: ``consume``, and ``on_idle``, ``on_close`` and ``on_abandoned`` or None.
 
     Args:
         name: the name of the caller's parameter.
@@ -51,9 +51,8 @@ def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any,
     Raises:
         TypeError: the handler has another shape, or a call of it would run nothing.
     """
-    consume, on_idle, on_close = (
-        part if callable(part := getattr(handler, each, None)) else None for each in ("consume", "on_idle", "on_close")
-    )
+    taking = {"consume": ("batch",), "on_idle": (), "on_close": (), "on_abandoned": ("batch",)}
+    consume, *parts = (part if callable(part := getattr(handler, each, None)) else None for each in taking)
     part_name = f"{name}.consume" if consume is not None else name
     if consume is None:
         if not callable(handler):
@@ -65,10 +64,10 @@ def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any,
 
         consume = on_loop(consume, loop, number)
     check_callable(part_name, consume, "batch")
-    for each, part in (("on_idle", on_idle), ("on_close", on_close)):
+    for (each, arguments), part in zip(list(taking.items())[1:], parts):
         if part is not None:
-            check_callable(f"{name}.{each}", part)
-    return consume, on_idle, on_close
+            check_callable(f"{name}.{each}", part, *arguments)
+    return consume, parts
 
 
 def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:

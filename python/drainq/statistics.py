@@ -117,7 +117,8 @@ class BatchQueueStats(Statistics):
         handled: items whose handler call returned.
         failed: items whose handler call raised and that are in no durable queue.
         unrouted: items without a handler.
-        dead_lettered: items whose handler call raised and that the error handler put into a durable queue.
+        dead_lettered: items that a durable queue took: from the error handler after a handler call that raised, or from
+            a handler's ``on_abandoned``.
         abandoned: items left when the time of the shutdown was over.
         queued: accepted items whose handler call has not returned yet.
         types: for each type, or dispatch key, the numbers of accepted, handled, failed (including dead-lettered) and

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from drainq import BatchQueue
 from drainq.delivery import SendingWorker, Unavailable, dead_letters, worker
 from drainq.errors import WouldDeadlock
 from drainq.testing import ManualClock
 from drainq.timer import Alarm
 from tests.delivery.helpers import Hanging, Table, agree, counts
+from tests.patience import eventually
 
 PATIENCE = 60.0
 
@@ -105,6 +107,43 @@ def test_close_goes_on_after_its_time_while_items_are_being_kept(delayed, monkey
     monkeypatch.setattr(out._dead_letters, "outlast", wait_beyond)
     assert out.produce_many(range(20)) == 20
     assert out.close(0.5) and counts(out) == (0, 0, 20, 0, 0) and len(offered) == 20
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("shares", [True, False])
+def test_with_delayed_nothing_is_lost_if_the_queue_ends_before_its_worker(shares, answers, delayed, clock, caplog):
+    sink, queue = Hanging(heeds=not answers), BatchQueue("ends first", threads=1)
+    out = sender(sink, delayed=delayed, **({"queue": queue} if shares else {}))
+    out.route(int) if shares else queue.add_handler(int, out)
+    assert queue.produce(0) and sink.entered.wait(PATIENCE)
+    assert queue.produce_many(range(1, 5000)) == 4999
+    assert queue.shutdown(0) is False
+    stats = queue.stats()
+    assert stats.balanced and (stats.dead_lettered, stats.abandoned, stats.per_type[int].failed) == (4999, 1, 4999)
+    assert "1 items not handled: abandoned; calls that run on may still handle some" in caplog.text
+    assert counts(out) == (0, 0, 5000, 0, 0)
+    if answers:
+        sink.go.set()
+        eventually(lambda: out.stats().sent == 1)
+    assert out.close(PATIENCE) and sink.closed.wait(PATIENCE)
+    assert counts(out) == ((1, 0, 4999, 0, 0) if answers else (0, 0, 5000, 0, 0))
+    clock.advance(3600)
+    kept = delayed.try_poll_many(9).payload
+    assert [item for letter in kept for item in letter["items"]] == list(range(answers, 5000))
+
+
+def test_what_a_queue_gives_up_is_lost_without_a_keeper_or_with_one_that_takes_nothing(delayed, monkeypatch, caplog):
+    for kept in (None, delayed):
+        sink, queue = Hanging(heeds=False), BatchQueue("ends first", threads=1)
+        with sender(sink, delayed=kept, queue=queue) as out:
+            out.route(int)
+            assert queue.produce(0) and sink.entered.wait(PATIENCE) and queue.produce_many([1, 2]) == 2
+            if kept:
+                monkeypatch.setattr(delayed, "offer_if_not_exists", lambda *message: 1 / 0)
+            assert queue.shutdown(0) is False and queue.stats().abandoned == 3
+            sink.go.set()
+            eventually(lambda: out.stats().sent == 1)
+            assert out.close(PATIENCE) is False and counts(out) == (1, 0, 0, 2, 0)
 
 
 @pytest.mark.parametrize(

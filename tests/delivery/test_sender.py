@@ -320,15 +320,15 @@ def test_what_is_offered_beside_the_end_of_a_worker_is_lost_if_it_was_queued_and
             note(was_queued)
         assert counts(out) == expected
     with BatchQueue("shared", threads=1) as queue, sender(Table(), queue=queue) as shared, sender(Table()) as own:
-        shared._in_handler = own._arrived = 3  # the queue has not counted them yet
+        shared._arrived = own._arrived = 3  # the queue has not counted them yet
         assert shared.stats().pending == own.stats().pending == 0
-        shared._in_handler = own._arrived = 0
+        shared._arrived = own._arrived = 0
         groups, shared._queue = [], SimpleNamespace(produce_many=lambda group: groups.append(group) or len(group))
-        shared._types._unrouted = dict.fromkeys((int, str), 5)
+        shared._types._before = dict.fromkeys((int, str), 5)
         assert shared.produce_many([3, 1, "b", "a", 2]) == 5 and groups == [[3, 1], ["b", "a"], [2]]
         shared._queue = queue
         shared._renew_in_child()  # whose queue counts from zero
-        assert shared._types._unrouted == {int: 0, str: 0}
+        assert shared._types._before == {int: 0, str: 0}
 
 
 def test_each_thread_calls_the_sink():

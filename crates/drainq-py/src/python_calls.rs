@@ -59,7 +59,7 @@ pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseExceptio
 }
 
 /// `consume`, and `on_idle` and `on_close` where the handler has them.
-pub type HandlerParts = (Py<PyAny>, Option<Py<PyAny>>, Option<Py<PyAny>>);
+pub type HandlerParts = (Py<PyAny>, [Option<Py<PyAny>>; 3]);
 
 /// Reads `consume`, `on_idle` and `on_close` of a handler. If there is an event loop, it runs `async def` handlers of the
 /// queue with this number.

@@ -145,16 +145,16 @@ class DeadLetters:
     def _new_key(self) -> str:
         return f"{self._label}/{self._origin}/{next(self._numbers):09d}"
 
-    def outlast(self, wait: Callable[[float], bool], deadline: float) -> bool:
+    def outlast(self, wait: Callable[[float], bool], deadline: float, *, is_ending: bool = False) -> bool:
         """Call ``wait(seconds)`` until it returns True or the deadline passes.
 
-        After :meth:`stop` it goes on beyond the deadline for as long as items are being kept: the time is what keeping
-        takes.
+        After :meth:`stop`, or with ``is_ending``, it goes on beyond the deadline for as long as items are being kept:
+        the time is what keeping takes.
         """
         until = deadline
         while not wait(max(0.0, until - time.monotonic())):
             until = self._stepped_at + QUIET
-            if not self._stop or until <= time.monotonic():
+            if not (self._stop or is_ending) or until <= time.monotonic():
                 return False
         return True
 

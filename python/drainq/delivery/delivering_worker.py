@@ -5,15 +5,25 @@ It adds the delayed queue: given-up items are sent again every few seconds, and 
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from drainq.delivery.dead_letter_resend import Resender
-from drainq.delivery.dead_letters import DeadLetters
+from drainq.delivery.dead_letters import QUIET, DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.producing import Item
-from drainq.delivery.sink_contract import Sink
-from drainq.delivery.worker import Worker
+from drainq.delivery.sink_contract import DeliveryError, Sink
+from drainq.delivery.worker import Take, Worker, WorkerHandler
+
+
+class _Keeping(WorkerHandler):
+    _worker: Delivering[Any]
+
+    def on_abandoned(self, batch: list[Any]) -> bool:
+        return self._worker._keep(batch, self._worker._from_queue)
 
 
 class Delivering(Worker[Item]):
@@ -63,6 +73,35 @@ class Delivering(Worker[Item]):
     def _wait(self, wait: Callable[[float], bool], deadline: float) -> bool:
         keeper = self._dead_letters
         return super()._wait(wait, deadline) if keeper is None else keeper.outlast(wait, deadline)
+
+    def _handler(self) -> WorkerHandler:
+        return _Keeping(self)
+
+    def on_abandoned(self, batch: list[Any]) -> bool:
+        """Put items that a queue gives up into the delayed queue. Return False if there is none, or if that failed."""
+        return self._keep(batch, self._from_elsewhere)
+
+    def _from_elsewhere(self, batch: list[Any], take: Take) -> None:
+        self._books.arrive(len(batch))
+        take(batch)
+
+    def _keep(self, batch: list[Any], account: Callable[[list[Any], Take], None]) -> bool:
+        """Keep a batch, which ``account`` counts. Wait for as long as items are being kept."""
+        keeper = self._dead_letters
+        if keeper is None or self._closer is not None:
+            return False
+
+        def keep() -> bool:
+            with contextlib.suppress(DeliveryError):
+                account(batch, self._put_away)
+                return True
+            return False
+
+        return self._call_aside(keep, time.monotonic() + QUIET, partial(keeper.outlast, is_ending=True))
+
+    def _put_away(self, batch: list[Any]) -> None:
+        """Take a batch that the queue gives up."""
+        self._take_for_queue(batch)
 
     def _give_up(self) -> None:
         if self._resender is not None:

@@ -108,8 +108,8 @@ class Delivery:
         """The error that stopped the delivery, or None."""
         return self._outage.stopped
 
-    def deliver(self, items: list[Any]) -> list[Any]:
-        """Send items that are counted as pending, or put them away.
+    def deliver(self, items: list[Any], error: Exception | None = None) -> list[Any]:
+        """Send items that are counted as pending, or put them away: at once, if there is an ``error``.
 
         Returns:
             The items that are still pending: none, unless ``keep_when_stopped``.
@@ -120,7 +120,10 @@ class Delivery:
         with self._lock:
             self._in_hand[id(parcel)] = parcel
         try:
-            return self._deliver(parcel)
+            if error is None:
+                return self._deliver(parcel)
+            self._give_up(parcel, error)
+            return []
         except DeliveryError:
             raise
         except BaseException:

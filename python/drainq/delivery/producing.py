@@ -57,7 +57,6 @@ class Producer(abc.ABC, Generic[Item]):
         self._routing = threading.Lock()
         self._stopped_at = -math.inf
         self._arrived = 0  # items that the queue passed to this worker
-        self._in_handler = 0  # of these, those whose call has not returned
         self._ended = False  # the books were closed
         self._put: Callable[[Any], bool] | None = None  # the queue's ``produce``, while an item needs no check
         self._offered: collections.Counter[type] = collections.Counter()  # with a bound in bytes: the queued items
@@ -223,9 +222,9 @@ class Producer(abc.ABC, Generic[Item]):
         """Count the items that the queue accepted and has not handed to this worker. Called with the lock."""
         if self._ended:
             return 0
-        if self._types is not None:
-            return max(0, self._types.waiting(queue) - self._in_handler)
         accepted = queue.accepted if self._bytes is None else self._offered.total()
+        if self._types is not None:
+            accepted = self._types.accepted(queue)
         return max(0, accepted - self._arrived)
 
     def _per_type(self, queue: BatchQueueStats) -> dict[Any, int]:

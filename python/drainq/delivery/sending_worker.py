@@ -83,6 +83,10 @@ class SendingWorker(Delivering[Item]):
         if lost is not None:
             raise lost
 
+    def _put_away(self, batch: list[Any]) -> None:
+        self._delivery.keep(self._delivery.cut(), None)  # first, so that a newer item of a key is kept later
+        self._delivery.deliver(batch, DeliveryError("the queue was shut down before they were sent"))
+
     def _queue_settings(self) -> dict[str, Any]:
         return {"threads": self._threads}
 

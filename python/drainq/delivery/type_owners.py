@@ -22,10 +22,10 @@ class ItemTypes:
 
     def __init__(self, queue: BatchQueue, weight: float) -> None:
         self._queue, self._weight = queue, weight
-        self._unrouted: dict[type, int] = {}  # type -> its unrouted items before this worker took it
+        self._before: dict[type, int] = {}  # type -> its items that came to others before this worker took it
 
     def __contains__(self, kind: type) -> bool:
-        return kind in self._unrouted
+        return kind in self._before
 
     def _owner_of(self, kind: type) -> Any:
         return _owners.get(self._queue, {}).get(kind, lambda: None)()
@@ -40,7 +40,7 @@ class ItemTypes:
         Raises:
             ValueError: the type belongs to another worker.
         """
-        if kind in self._unrouted:
+        if kind in self._before:
             return
         owner = self._owner_of(kind)
         if owner is not None:
@@ -48,28 +48,25 @@ class ItemTypes:
                 f"items of type {kind.__name__} on this queue belong to another {type(owner).__name__}: give each "
                 "worker of a shared queue a class of items of its own, or a queue of its own"
             )
+        earlier = self._queue.stats().per_type.get(kind)
         self._queue.add_handler(kind, handler, self._weight)
         _owners.setdefault(self._queue, {})[kind] = weakref.ref(worker)
-        known = self._queue.stats().per_type.get(kind)
-        self._unrouted[kind] = 0 if known is None else known.unrouted
+        now = self._queue.stats().per_type.get(kind)
+        self._before[kind] = (earlier.handled + earlier.failed if earlier else 0) + (now.unrouted if now else 0)
 
-    def waiting(self, queue: BatchQueueStats) -> int:
-        """Return the number of items that the queue accepted and has not handled."""
-        waiting = 0
-        for kind, unrouted in list(self._unrouted.items()):  # a thread may add one
-            of = queue.per_type.get(kind)
-            if of is not None:
-                waiting += of.accepted - of.handled - of.failed - unrouted
-        return waiting
+    def accepted(self, queue: BatchQueueStats) -> int:
+        """Return the number of items for this worker that the queue accepted."""
+        kinds = list(self._before.items())  # a thread may add one
+        return sum(of.accepted - before for kind, before in kinds if (of := queue.per_type.get(kind)) is not None)
 
     def leave(self, timeout: float | None) -> None:
         """Wait until the queued items are handled, then release the types."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._queue.flush(timeout)
-        for kind in list(self._unrouted):
+        for kind in list(self._before):
             self._queue.remove_handler(kind, None if deadline is None else max(0.0, deadline - time.monotonic()))
             _owners.get(self._queue, {}).pop(kind, None)
 
     def renew(self) -> None:
         """Reset the state in a forked child, whose queue counts from zero."""
-        self._unrouted = dict.fromkeys(self._unrouted, 0)
+        self._before = dict.fromkeys(self._before, 0)

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("drainq")
 
+Take = Callable[[list[Any]], object]
+_Wait = Callable[[Callable[[float], bool], float], bool]
 BUFFER_SIZE = 10_000  # items in a batch queue without a setting
 
 
-class _Handler:
+class WorkerHandler:
     """The queue's handler: lets a worker tell its queue's calls from a user's."""
 
     def __init__(self, worker: Worker) -> None:
@@ -171,8 +173,8 @@ class Worker(ClosedByBlock, Producer[Item]):
         """Return settings of the worker's own queue, which the options replace."""
         return {}
 
-    def _handler(self) -> _Handler:
-        return _Handler(self)
+    def _handler(self) -> WorkerHandler:
+        return WorkerHandler(self)
 
     # -- the handler ------------------------------------------------------------------------------
 
@@ -206,20 +208,15 @@ class Worker(ClosedByBlock, Producer[Item]):
         finally:
             self._closing.release()
 
-    def _from_queue(self, batch: list[Any]) -> None:
+    def _from_queue(self, batch: list[Any], take: Take | None = None) -> None:
         count = len(batch)
         with self._lock:
             self._arrived += count
-            self._in_handler += count
             if self._ended:  # the account was closed before, and counts the item as lost
                 self._books.move(count, Outcome.LOST, Outcome.PENDING)
             else:
                 self._books.arrive(count)
-        try:
-            self._take_for_queue(batch)
-        finally:
-            with self._lock:
-                self._in_handler -= count
+        (take or self._take_for_queue)(batch)
 
     def _take_for_queue(self, batch: list[Any]) -> None:
         try:
@@ -346,7 +343,7 @@ class Worker(ClosedByBlock, Producer[Item]):
             self._call_aside(self._queue.shutdown if self._types is None else self._queue.flush, deadline)
         leave(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    def _call_aside(self, call: Callable[[], bool], deadline: float) -> bool:
+    def _call_aside(self, call: Callable[[], bool], deadline: float, wait: _Wait | None = None) -> bool:
         """Call something on another thread. Return whether it returned True by the deadline."""
         answer: list[bool] = []
         ended = threading.Event()
@@ -361,7 +358,7 @@ class Worker(ClosedByBlock, Producer[Item]):
             start_thread(run, name=f"{self._name}-wait")
         except RuntimeError:  # the interpreter is ending and starts no thread any more
             SHARED.after(0, run)
-        self._wait(ended.wait, deadline)
+        (wait or self._wait)(ended.wait, deadline)
         return answer == [True]
 
     def _wait(self, wait: Callable[[float], bool], deadline: float) -> bool:

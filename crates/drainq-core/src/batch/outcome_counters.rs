@@ -16,7 +16,7 @@ macro_rules! for_each_outcome {
             Failed failed,
             /// Items for which there was no handler.
             Unrouted unrouted,
-            /// Items whose handler call raised and that the error handler put into a durable queue.
+            /// Items that a durable queue took: whose handler call raised, or that a shutdown gave up before the call.
             DeadLettered dead_lettered,
         }
     };

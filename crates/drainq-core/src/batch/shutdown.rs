@@ -4,7 +4,8 @@
 //! all partitions, each handler on one thread at a time), end. If the deadline passes first, the queue is *cut*: items
 //! that are still in a ring or in flight are counted as abandoned, whatever a hanging handler does later.
 
-use super::item::{Keyed, weight_of};
+use super::item::{Key, Keyed, weight_of};
+use super::outcome_counters::Outcome;
 use super::queue::BatchQueue;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 /// The items that a cut abandoned.
 pub struct Cut<T> {
-    /// Items taken out of the rings, which the caller drops.
+    /// Items taken out of the rings, which the caller puts into a durable queue, or drops.
     pub items: Vec<T>,
     /// The number of abandoned items, those in flight included; their weight in a queue that weighs items.
     pub abandoned: u64,
@@ -102,5 +103,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             self.pass_waiters.notify_all();
         }
         Cut { items, abandoned }
+    }
+
+    /// Counts items of a cut as put into a durable queue, and no longer as abandoned.
+    pub fn keep_abandoned(&self, key: Key, count: u64) {
+        self.workers[0].counts.lock().outcomes.add(Outcome::DeadLettered, count);
+        self.route(key).count(Outcome::DeadLettered, count);
+        self.abandoned.fetch_sub(count, Ordering::Relaxed);
     }
 }

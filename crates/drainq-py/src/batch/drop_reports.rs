@@ -95,7 +95,8 @@ impl DropReports {
     }
 
     fn report(&self, py: Python<'_>, reason: DropReason, count: u64) {
-        let message = format!("queue {:?}: {count} items not handled: {}", self.queue, reason.name());
+        let but = if reason == DropReason::Abandoned { "; calls that run on may still handle some" } else { "" };
+        let message = format!("queue {:?}: {count} items not handled: {}{but}", self.queue, reason.name());
         if let Err(error) = python_calls::REPORT_DROPS.call(py, (message, &self.on_drop, reason.name(), count)) {
             python_calls::report_unraised(py, error);
         }

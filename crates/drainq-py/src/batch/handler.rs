@@ -6,19 +6,21 @@ use crate::python_calls::{self, log_error};
 use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
 
-/// A callable, or an object with `consume(batch)` and perhaps `on_idle()` and `on_close()`.
+/// A callable, or an object with `consume(batch)` and perhaps `on_idle()`, `on_close()` and `on_abandoned(batch)`.
 pub struct Handler {
     consume: Py<PyAny>,
     on_idle: Option<Py<PyAny>>,
     on_close: Option<Py<PyAny>>,
+    on_abandoned: Option<Py<PyAny>>,
 }
 
 impl Handler {
     /// Reads the methods of `object` once, as `handler_parts` in `drainq/_calls.py` says. If there is an event loop, it
     /// runs the `async def` handlers of the queue with this number.
     pub fn new(name: &str, object: &Bound<'_, PyAny>, event_loop: Option<&Py<PyAny>>, number: u64) -> PyResult<Self> {
-        let (consume, on_idle, on_close) = python_calls::handler_parts(name, object, event_loop, number)?;
-        Ok(Self { consume, on_idle, on_close })
+        let (consume, [on_idle, on_close, on_abandoned]) =
+            python_calls::handler_parts(name, object, event_loop, number)?;
+        Ok(Self { consume, on_idle, on_close, on_abandoned })
     }
 
     /// Whether it has `on_idle`.
@@ -29,12 +31,17 @@ impl Handler {
     /// Returns a second reference to the same callables.
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
         let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
-        Self { consume: self.consume.clone_ref(py), on_idle: clone(&self.on_idle), on_close: clone(&self.on_close) }
+        Self {
+            consume: self.consume.clone_ref(py),
+            on_idle: clone(&self.on_idle),
+            on_close: clone(&self.on_close),
+            on_abandoned: clone(&self.on_abandoned),
+        }
     }
 
     /// Returns the held objects, to be shown to the garbage collector.
     pub fn held(&self) -> impl Iterator<Item = &Py<PyAny>> {
-        std::iter::once(&self.consume).chain(&self.on_idle).chain(&self.on_close)
+        std::iter::once(&self.consume).chain(&self.on_idle).chain(&self.on_close).chain(&self.on_abandoned)
     }
 
     /// Whether it has `on_close`.
@@ -50,6 +57,16 @@ impl Handler {
     /// Calls `on_close`, and logs its exception.
     pub fn close(&self, py: Python<'_>) {
         notify(py, self.on_close.as_ref(), "on_close");
+    }
+
+    /// Calls `on_abandoned` with items that the queue gives up; returns whether it keeps them. Logs its exception.
+    pub fn keeps(&self, py: Python<'_>, items: &mut Vec<Item>) -> bool {
+        let Some(on_abandoned) = &self.on_abandoned else { return false };
+        let called = Item::list(py, items).and_then(|batch| gil::call(on_abandoned.bind(py), [&batch]));
+        called.and_then(|kept| kept.is_truthy()).unwrap_or_else(|error| {
+            log_error(py, "on_abandoned raised", &python_calls::value(py, error));
+            false
+        })
     }
 
     /// Calls `consume` with a batch. Returns the numbers of items, or their weights, by outcome.

@@ -20,7 +20,9 @@ impl BatchQueue {
     ///         of the queue's ``dispatch_key``.
     ///     handler: a callable that takes a list, which is then its own; or an object with
     ///         ``consume(batch)`` and perhaps ``on_idle()``, called when a pass found nothing, and
-    ///         ``on_close()``, called once when the queue is closed and everything was handed out.
+    ///         ``on_close()``, called once when the queue is closed and everything was handed out. A shutdown that runs
+    ///         out of time gives ``on_abandoned(batch)`` the items that no call got: if it returns True, it has stored
+    ///         them, and they count as ``dead_lettered``. It can be called beside ``consume``.
     ///     weight: how much of a partition of its own the type deserves, above 0 and at most 1,048,576, which
     ///         is as many partitions as a queue can have. Matters for ``PartitionPolicy.adaptive``.
     ///

@@ -9,8 +9,11 @@ use crate::gil;
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::flush::{Flush, Flushed};
+use drainq_core::batch::shutdown::Cut;
+use drainq_core::batch::{Key, Keyed};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
+use std::collections::BTreeMap;
 
 impl SharedQueue {
     /// Closes the queue, and wakes the tasks that wait.
@@ -26,7 +29,7 @@ impl SharedQueue {
         let process = self.process();
         let queue = process.queue.clone();
         let drained = ctrl_c::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
-        let abandoned = if drained { 0 } else { queue.cut().abandoned };
+        let abandoned = if drained { 0 } else { self.hand_over(py, queue.cut()) };
         let is_clean = drained && !queue.is_cut();
         process.waiting_tasks.wake();
         if abandoned > 0 {
@@ -44,6 +47,22 @@ impl SharedQueue {
         }
         self.drops.flush(py);
         Ok(is_clean)
+    }
+
+    /// Offers the items of a cut to `on_abandoned` of their handlers; returns how many are abandoned.
+    fn hand_over(&self, py: Python<'_>, Cut { items, mut abandoned }: Cut<Item>) -> u64 {
+        let mut by_key: BTreeMap<Key, Vec<Item>> = BTreeMap::new();
+        items.into_iter().for_each(|item| by_key.entry(item.key()).or_default().push(item));
+        for (key, mut items) in by_key {
+            let consumer = self.callables.consumer.as_ref().map(|consumer| consumer.clone_ref(py));
+            let Some(handler) = consumer.or_else(|| self.callables.handlers.get(py, key)) else { continue };
+            let size = items.iter().map(Item::weight).sum();
+            if handler.keeps(py, &mut items) {
+                self.queue().keep_abandoned(key, size);
+                abandoned -= size;
+            }
+        }
+        abandoned
     }
 
     /// Calls `on_close` of the consumer and of all handlers, unless that was done or items are left.
