@@ -86,28 +86,40 @@ def test_a_backfill_makes_no_tick_again_that_the_ledger_remembers(queue, world):
     assert drain(queue) == ["12:00", "13:00"]
 
 
-def test_a_tick_that_is_made_costs_another_scheduler_one_read(world, monkeypatch):
+def test_ticks_that_are_made_cost_another_scheduler_one_read_for_all_schedules(world, monkeypatch):
     monkeypatch.setattr(CronHandle, "start", lambda handle: None)
-    calls = []
-    handles = [world.open().cron.install_periodic_tick("p", 10, str) for _ in range(2)]
-
-    def look():
-        for handle in handles:
-            calls.append("check")
-            handle._check(handle)
-
-    look()
-    storage = type(world.open()._session.storage)
-    for name in ("schedule_state", "install_ticks"):
+    queues = [world.open() for _ in range(2)]
+    handles = [[queue.cron.install_periodic_tick(prefix, 10, str) for prefix in "pr"] for queue in queues]
+    for handle in [*handles[0], *handles[1]]:
+        handle._check(handle)
+    calls, storage = [], type(queues[0]._session.storage)
+    for name in ("made_ticks", "schedule_state", "install_ticks"):
         real = getattr(storage, name)
         monkeypatch.setattr(storage, name, lambda *a, real=real, name=name, **k: calls.append(name) or real(*a, **k))
-    calls.clear()
     for _ in range(3):
         world.clock.advance(10)
-        for _ in range(4):
-            look()
-    first_check = ["check", "schedule_state", "install_ticks", "check", "schedule_state"]
-    assert calls == (first_check + ["check"] * 6) * 3
+        for queue, its in zip(queues, handles):
+            for handle in queue.cron._watch._without_ticks(its, world.now):
+                handle._check(handle)
+    assert calls == ["made_ticks", "install_ticks", "install_ticks", "made_ticks"] * 3
+    calls.clear()
+    world.clock.advance(60)
+    handles[1][0]._check(handles[1][0])
+    assert calls[0] == "schedule_state", "once a minute a schedule looks for itself"
+    for handle in [*handles[0], *handles[1]]:
+        handle.close()
+
+
+def test_a_schedule_that_is_as_another_process_made_it_is_installed_by_reading_alone(world, monkeypatch):
+    monkeypatch.setattr(CronHandle, "start", lambda handle: handle._check(handle))
+    world.open().cron.install_periodic_tick("p", 10, str)
+    storage, calls = type(world.open()._session.storage), []
+    for name in ("name_schedule", "install_ticks"):
+        monkeypatch.setattr(storage, name, lambda *a, name=name, **k: calls.append(name) or 0)
+    world.open().cron.install_periodic_tick("p", 10, str)
+    assert calls == []
+    world.open().cron.install_periodic_tick("p", 10, lambda at: "other words")
+    assert calls == ["name_schedule", "install_ticks"]
 
 
 def test_a_backfill_reaches_below_the_floor(queue, world):
@@ -210,7 +222,7 @@ def test_each_kind_of_schedule_plans_these_ticks_and_looks_again_then(sqlite, mo
         def close(self, timeout):
             return True
 
-    monkeypatch.setattr("drainq.delayed.cron.service.CronHandle", Handle)
+    monkeypatch.setattr("drainq.delayed.cron.checks.CronHandle", Handle)
     queue, start = sqlite.open(log_values=True), datetime(2025, 3, 3, 10, 0, 0, tzinfo=UTC)
     start_ms = round(start.timestamp()) * 1000
     sqlite.clock.set(start)

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from drainq import Backoff
-from drainq.delayed import DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed import CronMessage, DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.pool import PoolExhausted
 from tests.delayed.test_migrate import SOURCES_POSTGRES
@@ -137,11 +138,12 @@ def test_no_more_connections_are_open_than_allowed_and_who_finds_none_free_is_to
 
 
 def test_a_frozen_scheduler_keeps_no_consumer_and_no_call_waiting(postgres):
-    """It froze inside its transaction, with the lock; twenty schedules here wait for that lock."""
+    """It froze inside its transaction, with the locks of the schedules; twenty schedules here wait for those locks."""
     queue = postgres.open(clock=None, time=TIME, retry=RetryConfig(Backoff(0.02, jitter=0), try_timeout=5))
+    for n in range(20):
+        queue.cron.install_tick("hash", f"s{n}", [])
     frozen = psycopg.connect(postgres.url)
-    name = f"drainq schedule {queue._session.kind}"
-    frozen.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+    frozen.execute(f'SELECT FROM "{postgres.table}__schedules" FOR UPDATE')
     stop, handled, enough = threading.Event(), [], threading.Event()
 
     def handle(envelope):
@@ -154,8 +156,8 @@ def test_a_frozen_scheduler_keeps_no_consumer_and_no_call_waiting(postgres):
         looking = [threads.submit(queue.cron.install_tick, "hash", f"s{n}", []) for n in range(20)]
         consuming = threads.submit(queue.consume, handle, stop=stop)
         with psycopg.connect(postgres.url, autocommit=True) as watcher:
-            waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            wait_until(lambda: watcher.execute(waits).fetchone()[0] >= 1, "a schedule to wait for the lock")
+            waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+            wait_until(lambda: watcher.execute(waits).fetchone()[0] >= 1, "a schedule to wait for a lock")
         for n in range(50):
             queue.offer_or_update(f"{n}", n, 0)
         assert enough.wait(60)
@@ -164,6 +166,17 @@ def test_a_frozen_scheduler_keeps_no_consumer_and_no_call_waiting(postgres):
         frozen.close()
         assert consuming.result(60) == 50
         queue.cron.install_tick("hash", "after", [])
+
+
+def test_no_lock_that_a_stranger_can_take_by_knowing_a_text_stops_a_schedule(postgres, monkeypatch):
+    queue = postgres.open(retry=QUICK)
+    taken, storage = [], queue._session.storage
+    execute = storage._execute
+    monkeypatch.setattr(storage, "_execute", lambda *a: taken.append(storage._sql[a[1]]) or execute(*a))
+    tick = CronMessage("x", datetime.fromtimestamp(postgres.now + 60, timezone.utc))
+    assert queue.cron.install_tick("hash", "p", [tick]) == 1
+    assert queue.cron.uninstall_tick("hash", "p") == 1
+    assert taken and not [statement for statement in taken if "advisory" in statement]
 
 
 def test_a_transaction_of_ours_that_freezes_is_ended_by_the_server(postgres):
@@ -283,7 +296,7 @@ def test_the_script_builds_indexes_of_a_table_in_use_after_the_transaction(postg
 def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, caplog):
     page = (Path(__file__).parents[2] / "docs" / "howto" / "delayed.md").read_text()
     grants = page.partition("```sql\n")[2].partition("```")[0]
-    assert grants.count("GRANT") == 3
+    assert grants.count("GRANT") == 5
     DelayedQueue.open(own_postgres.url, "mail").close()
     with psycopg.connect(own_postgres.url, autocommit=True) as admin:
         admin.execute(
@@ -303,9 +316,16 @@ def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, 
         assert batch.extend(10) and batch.ack()
         assert queue.cron.install_tick("hash", "prefix", []) == 0
         assert queue.cron.uninstall_tick("hash", "prefix") == 0
+        assert queue.cron.forget("prefix") == 0
+        assert queue.pause() and queue.resume()
         assert queue.drop_message("1400") and queue.read("1401").ack()
         assert queue.drop_all_messages("Yes, please, I know what I'm doing!") > 1000
         assert queue.drop_dead_letters(everything=True) == 0
+        with DelayedQueue.open(url, "kept", history=1) as kept:
+            for n in range(3):
+                kept.offer(f"{n}", n)
+                kept.try_poll().ack()
+            assert [row.key for row in kept.history()] == ["2"]
         queue.offer_or_update("urgent", 1, 0, priority=-1)
         queue.offer_or_update("plain", 1, 0)
         assert [queue.try_poll().message_id for _ in range(2)] == ["urgent", "plain"]

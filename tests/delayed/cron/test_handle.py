@@ -44,8 +44,8 @@ class Idle:
         self.watched.discard(schedule)
 
 
-def handle_of(check, clock, *, retry=30.0):
-    return CronHandle("report", check, clock=clock, retry=retry, watch=Idle())
+def handle_of(check, clock, *, retry=30.0, plan=None):
+    return CronHandle("report", check, clock=clock, retry=retry, watch=Idle(), plan=plan)
 
 
 def test_a_check_says_when_the_next_one_is_due(clock):
@@ -137,9 +137,12 @@ class Schedule:
     def wake(self):
         self.woken += 1
 
+    def planned(self, now):
+        return None
+
 
 def test_all_schedules_are_closed_in_one_timeout(now, clock):
-    watch = Watch(clock)
+    watch = Watch(clock, set)
     watch._watched = schedules = [Schedule(now, 4.0), Schedule(now, 4.0), Schedule(now, 4.0), Schedule(now)]
     assert watch.close_all(10.0) is False
     assert [schedule.closes for schedule in schedules] == [[0, 10.0], [0, 6.0], [0, 2.0], [0, 0.0]]
@@ -163,13 +166,56 @@ def test_a_handle_has_ended_when_its_check_and_its_timer_have(clock, ends, held)
 
 
 def test_the_watch_wakes_what_is_due_by_the_queues_clock(now, clock):
-    watch = Watch(clock)
+    watch = Watch(clock, set)
     watch._watched = due, later = [Schedule(now, due_at=1000.0), Schedule(now, due_at=1000.001)]
     watch._turn()
     assert (due.woken, later.woken) == (1, 0)
     clock.advance(0.001)
     watch._turn()
     assert (due.woken, later.woken) == (2, 1)
+
+
+class Planned(Schedule):
+    """A schedule that plans a tick of its name, and is told how long it may wait."""
+
+    def __init__(self, now, name):
+        super().__init__(now, due_at=1000.0)
+        self.name, self.put_offs = name, []
+
+    def planned(self, now):
+        return [self.name], 7.5
+
+    def put_off(self, now, seconds):
+        self.put_offs.append((now, seconds))
+
+
+def test_the_watch_asks_once_for_all_due_ticks_and_wakes_only_the_schedules_without_theirs(now, clock):
+    asked = []
+    watch = Watch(clock, lambda keys: asked.append(sorted(keys)) or {"made"})
+    watch._watched = made, missing, unknown = [
+        Planned(now, "made"),
+        Planned(now, "missing"),
+        Schedule(now, due_at=1000.0),
+    ]
+    watch._turn()
+    assert asked == [["made", "missing"]]
+    assert (made.woken, missing.woken, unknown.woken) == (0, 1, 1)
+    assert (made.put_offs, missing.put_offs) == ([(1000.0, 7.5)], [])
+
+
+def test_a_watch_that_cannot_ask_for_ticks_leaves_that_to_the_checks(now, clock):
+    watch = Watch(clock, lambda keys: 1 / 0)
+    watch._watched = [schedule] = [Planned(now, "made")]
+    watch._turn()
+    assert (schedule.woken, schedule.put_offs) == (1, [])
+
+
+def test_a_schedule_that_is_put_off_is_due_then_and_its_own_timer_rings_after_the_watch(clock):
+    handle = handle_of(lambda handle: 12.5, clock, plan=lambda now: ([], 1.0))
+    handle._repeat, told = SimpleNamespace(wake_after=lambda seconds: told.append(seconds)), []
+    assert handle._turn() == 12.5 + 2 and handle.due_at == 1012.5
+    handle.put_off(1000.0, 5.0)
+    assert (handle.due_at, told) == (1005.0, [7.0])
 
 
 def test_a_watch_repeats_once_for_all_its_schedules_and_ends_with_the_last(now, clock, monkeypatch):
@@ -187,7 +233,7 @@ def test_a_watch_repeats_once_for_all_its_schedules_and_ends_with_the_last(now, 
             self.calls.append("ended")
 
     monkeypatch.setattr(drainq.delayed.cron.schedule_watch, "Repeat", Repeats)
-    watch, schedules = Watch(clock), [Schedule(now), Schedule(now)]
+    watch, schedules = Watch(clock, set), [Schedule(now), Schedule(now)]
     for _ in range(2):
         for act in (watch.add, watch.discard):
             act(schedules[0])
@@ -197,13 +243,13 @@ def test_a_watch_repeats_once_for_all_its_schedules_and_ends_with_the_last(now, 
 
 
 def test_a_clock_that_cannot_be_read_is_logged_and_the_watch_goes_on(now, clock, caplog):
-    watch = Watch(clock)
+    watch = Watch(clock, set)
     clock.now = lambda: 1 / 0
     assert watch._turn() > 0 and "clock could not be read" in caplog.text
 
 
 def test_the_ticks_to_come_that_lie_below_the_floor_are_counted(clock, caplog):
-    now, floor = datetime.fromtimestamp(1000, timezone.utc), ScheduleState("h", 1_002_000_000, 0)
+    now, floor = datetime.fromtimestamp(1000, timezone.utc), ScheduleState("h", "-", 1_002_000_000, 0)
     with DelayedQueue.open("memory:", "mail", clock=clock) as queue:
         ticks = [CronMessage(1, now + timedelta(seconds=seconds)) for seconds in (-1, 0, 1, 2, 2.5)]
         assert queue.cron._warned(Plan("h", "p", "every 60 s", None), ticks, now, floor)

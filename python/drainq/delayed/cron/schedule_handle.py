@@ -35,6 +35,7 @@ _log = logging.getLogger("drainq")
 
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
 _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
+_LATER = 2.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
 
@@ -49,6 +50,7 @@ class CronHandle(ClosedByBlock):
         clock: Clock,
         retry: float,
         watch: Watch,
+        plan: Callable[[float], tuple[list[str], float] | None] | None = None,
         log_values: bool = False,
     ) -> None:
         """Create a handle. Only the ``install_...`` methods call this.
@@ -58,6 +60,7 @@ class CronHandle(ClosedByBlock):
             check: checks the schedule once and returns the seconds until the next check.
             retry: seconds until the check after a failed one; a minute at most.
             watch: wakes the schedule when the clock runs ahead of real time.
+            plan: answers :meth:`planned`; None: only a check knows the ticks.
             log_values: show whole texts of errors in log lines.
         """
         self._name = name
@@ -65,6 +68,7 @@ class CronHandle(ClosedByBlock):
         self._clock = clock
         self._retry = min(retry, _LONGEST_RETRY)
         self._watch = watch
+        self._plan = plan
         self._log_values = log_values
         self._jumps = Jumps(_JUMP)
         self._closed = False
@@ -97,6 +101,15 @@ class CronHandle(ClosedByBlock):
         """Start a check as soon as possible, on a thread of the timer."""
         self.due_at = float("inf")  # unknown until this check returns when the next one is due
         self._repeat.wake()
+
+    def planned(self, now: float) -> tuple[list[str], float] | None:
+        """Return the keys of the ticks to plan, and the seconds until the next check. None: only a check knows."""
+        return None if self._plan is None or self._closed else self._plan(now)
+
+    def put_off(self, now: float, seconds: float) -> None:
+        """Start the next check ``seconds`` after ``now``, because all ticks are there."""
+        self.due_at = now + seconds
+        self._repeat.wake_after(seconds + _LATER)
 
     def look(self) -> None:
         """Check the schedule now, on this thread, before the interval has passed. Does nothing after :meth:`close`.
@@ -147,10 +160,11 @@ class CronHandle(ClosedByBlock):
             )
 
     def _turn(self) -> float | None:
-        started, wait = 0.0, self._retry
+        started, wait, later = 0.0, self._retry, 0.0
         try:
             started = self._clock.now()
             wait = self._run_check()
+            later = 0.0 if self._plan is None else _LATER
         except BaseException as error:  # SystemExit too: it would end the timer's thread and not the program
             if isinstance(error, ShutDown) and self._closed:
                 return None
@@ -158,7 +172,7 @@ class CronHandle(ClosedByBlock):
             _log.error("the schedule %r could not be checked; next try in %g s", self._name, wait, exc_info=shown)
         self._checked.set()
         self.due_at = started + wait
-        return None if self._closed else wait
+        return None if self._closed else wait + later
 
     def __reduce__(self) -> NoReturn:
         refuse(self, "its timer belongs to this process", "the schedule, and install it where it is to run")

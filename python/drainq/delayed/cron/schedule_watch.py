@@ -14,6 +14,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from drainq.arguments import Seconds
@@ -41,6 +43,12 @@ class Watched(Protocol):
     def wake(self) -> None:
         """Start a check as soon as possible."""
 
+    def planned(self, now: float) -> tuple[list[str], float] | None:
+        """Return the keys of the ticks to plan, and the seconds until the next check. None: only a check knows."""
+
+    def put_off(self, now: float, seconds: float) -> None:
+        """Start the next check ``seconds`` after ``now``, because all ticks are there."""
+
     def close(self, timeout: Seconds | None = 10.0) -> bool:
         """End the schedule. Return whether it has ended."""
 
@@ -50,10 +58,13 @@ class Watch:
 
     Args:
         clock: the queue's clock.
+        made: returns which of some ticks are in the ledger. Asked for all schedules together, it saves most checks
+            where other processes have the same schedules.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, made: Callable[[Sequence[str]], AbstractSet[str]]) -> None:
         self._clock = clock
+        self._made = made
         self._slice = _OWN_SLICE if isinstance(clock, SystemClock) else _OTHER_SLICE
         self._renew_in_child()
         renew_in_child(self)
@@ -106,10 +117,26 @@ class Watch:
         except Exception:
             _log.exception("a schedule's clock could not be read; next try in %g s", self._slice)
             return self._slice
-        for schedule in self._all():
-            if schedule.due_at <= now:
-                schedule.wake()
+        due = [schedule for schedule in self._all() if schedule.due_at <= now]
+        for schedule in self._without_ticks(due, now):
+            schedule.wake()
         return self._slice
+
+    def _without_ticks(self, due: Sequence[Watched], now: float) -> list[Watched]:
+        """Put off the checks of schedules whose ticks other processes have made. Return the other schedules."""
+        plans = [(schedule, schedule.planned(now)) for schedule in due]
+        keys = [key for _, plan in plans if plan is not None for key in plan[0]]
+        try:
+            made = self._made(keys) if keys else frozenset()
+        except Exception:  # the checks will report it
+            return list(due)
+        left: list[Watched] = []
+        for schedule, plan in plans:
+            if plan is None or not made >= set(plan[0]):
+                left.append(schedule)
+            else:
+                schedule.put_off(now, plan[1])
+        return left
 
 
 class Jumps:

@@ -17,28 +17,25 @@ Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, c
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, takewhile
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
+from drainq.clock import SystemClock
 from drainq.delayed.coroutines import twin
-from drainq.delayed.cron.admin import CronAdmin, Plan, Ticks, check_names
+from drainq.delayed.cron.admin import Plan, Ticks, check_names
+from drainq.delayed.cron.checks import CronChecks, Look
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
 from drainq.delayed.cron.cron_message import CronMessage, microseconds
 from drainq.delayed.cron.daily_schedule import CronDailySchedule, duration_of, zone_of
 from drainq.delayed.cron.schedule_handle import CronHandle
-from drainq.delayed.cron.schedule_watch import Watch
 from drainq.delayed.cron.tick_times import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
-from drainq.delayed.message import to_ms
-from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
 from drainq.threads import ClosedByBlock
 
@@ -51,9 +48,8 @@ CatchUp = Literal["none", "last", "all"]
 MOST_CAUGHT_UP = 1_000
 """The most ticks that ``catch_up="all"`` sends at once: the newest ones."""
 
-_SAY_AGAIN = 60.0  # seconds between two warnings about one schedule
-_LOOK_AGAIN = 60.0  # seconds after which a check asks the database again for ticks that it knows to be made
 _SHORTEST_LOOK = timedelta(seconds=1)
+_LONGEST_PAUSE = timedelta(seconds=60)  # the most that checks of frequent ticks are apart
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -62,7 +58,7 @@ def _closed(service: CronService[Any], handle: CronHandle) -> None:
     handle.close()
 
 
-class CronService(CronAdmin[T], ClosedByBlock):
+class CronService(CronChecks[T], ClosedByBlock):
     """The schedules of one delayed queue, as ``queue.cron``.
 
     The ``install_...`` methods check the schedule at once, and then repeatedly on a thread of drainq until the handle
@@ -88,7 +84,7 @@ class CronService(CronAdmin[T], ClosedByBlock):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._watch = Watch(session.clock)
+        self._phase = random.random()  # so that processes look for a tick one after the other, and one makes it
 
     def install_tick(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> int:
         """Offer the messages of one configuration to the queue, once.
@@ -109,9 +105,9 @@ class CronService(CronAdmin[T], ClosedByBlock):
             ValueError: a name is blank, or so long that keys would exceed 200 characters.
         """
         check_names(config_hash, key_prefix)
-        made = self._install(config_hash, key_prefix, self._ticks(config_hash, key_prefix, messages), update=False)
+        ticks = self._ticks(config_hash, key_prefix, messages)
         self._name(config_hash, key_prefix, "ticks of the program's own")
-        return made
+        return self._install(config_hash, key_prefix, ticks, update=False)
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
         """Drop the undelivered messages of this configuration. They may be planned again.
@@ -150,7 +146,7 @@ class CronService(CronAdmin[T], ClosedByBlock):
             raise ValueError(f"schedule_interval must be positive, got {schedule_interval!r}")
         return self._start(
             Plan(config_hash, key_prefix, f"own function, every {_seconds(interval)} s", None),
-            lambda now: _Look(list(generate_many(now)), interval),
+            lambda now: Look(list(generate_many(now)), interval),
             retry=interval,
         )
 
@@ -245,9 +241,9 @@ class CronService(CronAdmin[T], ClosedByBlock):
         config_hash = hash_of_daily(schedule)
         catch_up_with = self._catching_up(config_hash, key_prefix, schedule.ticks_after, catch_up)
 
-        def look(now: datetime) -> _Look[T]:
+        def look(now: datetime) -> Look[T]:
             ticks = [*catch_up_with(now), *schedule.get_next_times(now)]
-            return _Look([CronMessage(payload_of(at), at) for at in ticks], schedule.schedule_interval)
+            return Look([CronMessage(payload_of(at), at) for at in ticks], schedule.schedule_interval)
 
         hours = ", ".join(f"{hour:%H:%M:%S}".removesuffix(":00") for hour in schedule.hours_of_day)
         installed = Plan(
@@ -283,20 +279,26 @@ class CronService(CronAdmin[T], ClosedByBlock):
         payload_of: Callable[[datetime], T],
         catch_up: CatchUp,
     ) -> CronHandle:
-        """Keep the next tick planned, and check four times between two ticks.
+        """Keep the next tick planned, and check between two ticks.
 
         If ticks are closer to each other than checks, one check plans several.
         """
         catch_up_with = self._catching_up(schedule.config_hash, schedule.key_prefix, ticks_after, catch_up)
 
-        def look(now: datetime) -> _Look[T]:
+        def ahead(now: datetime) -> tuple[list[datetime], timedelta]:
             coming = ticks_after(now)
             first, second = next(coming), next(coming)
             again = max((second - first) / 4, _SHORTEST_LOOK)
-            ahead = takewhile(lambda at: at is first or at <= now + 2 * again, chain([first, second], coming))
-            return _Look([CronMessage(payload_of(at), at) for at in [*catch_up_with(now), *ahead]], again)
+            times = list(takewhile(lambda at: at is first or at <= now + 2 * again, chain([first, second], coming)))
+            if len(times) == 1 and isinstance(self._clock, SystemClock):  # no other clock runs as real time does
+                again = max(again, min(first - now + again * self._phase, _LONGEST_PAUSE))
+            return times, again
 
-        return self._start(schedule, look, retry=_SHORTEST_LOOK)
+        def look(now: datetime) -> Look[T]:
+            times, again = ahead(now)
+            return Look([CronMessage(payload_of(at), at) for at in [*catch_up_with(now), *times]], again)
+
+        return self._start(schedule, look, retry=_SHORTEST_LOOK, ahead=ahead if catch_up == "none" else None)
 
     def _catching_up(
         self,
@@ -323,75 +325,6 @@ class CronService(CronAdmin[T], ClosedByBlock):
 
         return missed
 
-    def _start(self, schedule: Plan[T], look: Callable[[datetime], _Look[T]], *, retry: timedelta) -> CronHandle:
-        config_hash, key_prefix = schedule.config_hash, schedule.key_prefix
-        check_names(config_hash, key_prefix)
-        self._call(lambda: None)  # raises here if the queue is closed, and not in a background check
-        update = True  # the first check refreshes undelivered ticks that an earlier release planned
-        said = -_SAY_AGAIN
-        known: AbstractSet[str] = frozenset()  # the ticks that the last look into the database found or made
-        known_at = 0.0
-
-        def check(handle: CronHandle) -> float:
-            nonlocal update, said, known, known_at
-            now = _EPOCH + timedelta(seconds=self._clock.now())
-            found = look(now)
-            if handle.closed:  # while the function ran
-                return found.again.total_seconds()
-            ticks = self._ticks(config_hash, key_prefix, found.messages)
-            if not update and ticks.keys() <= known and abs(now.timestamp() - known_at) < _LOOK_AGAIN:
-                return found.again.total_seconds()
-            if update:
-                self._name(config_hash, key_prefix, schedule.description)
-            state = self._state(schedule, ticks)
-            if update or state.made < len(ticks):
-                self._install(config_hash, key_prefix, ticks, update=update)
-            update, known, known_at = False, ticks.keys(), now.timestamp()
-            if ticks and time.monotonic() - said >= _SAY_AGAIN:
-                if self._warned(schedule, found.messages, now, state):
-                    said = time.monotonic()
-            return found.again.total_seconds()
-
-        self._installed[key_prefix] = schedule
-        handle = CronHandle(
-            key_prefix,
-            check,
-            clock=self._clock,
-            retry=retry.total_seconds(),
-            watch=self._watch,
-            log_values=self._log_values,
-        )
-        self._handles[key_prefix] = handle
-        handle.start()
-        return handle
-
-    def _ticks(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> dict[str, Tick]:
-        """Return the ticks of messages by key, the first of two with one key."""
-        ticks: dict[str, Tick] = {}
-        for message in messages:
-            tick = self._tick(config_hash, key_prefix, message)
-            ticks.setdefault(tick.key, tick)
-        return ticks
-
-    def _install(self, config_hash: str, key_prefix: str, ticks: Mapping[str, Tick], *, update: bool) -> int:
-        now = to_ms(self._clock.now(), "the clock")
-        made = self._call(
-            lambda: self._storage.install_ticks(
-                self._kind, prefix=key_prefix, config_hash=config_hash, ticks=[*ticks.values()], now=now, update=update
-            )
-        )
-        if made:
-            self._made()
-        return made
-
 
 def _seconds(duration: timedelta) -> str:
     return f"{duration.total_seconds():.6f}".rstrip("0").rstrip(".")
-
-
-@dataclass(frozen=True)
-class _Look(Generic[T]):
-    """The result of a check, and the longest time until the next check."""
-
-    messages: Sequence[CronMessage[T]]
-    again: timedelta

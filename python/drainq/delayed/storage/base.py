@@ -40,7 +40,17 @@ from typing import Any
 from drainq.delayed.cron.tick_key import hash_in
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.operator_calls import OperatorCalls
-from drainq.delayed.storage.records import Closeable, Fetched, Held, Offer, Row, ScheduleRow, ScheduleState, Tick
+from drainq.delayed.storage.records import (
+    Closeable,
+    Fetched,
+    Held,
+    Offer,
+    Row,
+    ScheduleRow,
+    ScheduleState,
+    Tick,
+    TickRange,
+)
 from drainq.sql.driver_errors import passes
 
 
@@ -280,6 +290,10 @@ class Storage(OperatorCalls):
         values = {"kind": kind, "prefix": prefix, "hash": config_hash, "keys": self._keys(keys)}
         return ScheduleState(*self._ask_for_schedules("SCHEDULE_STATE", values)[0])
 
+    def made_ticks(self, kind: str, keys: Sequence[str]) -> set[str]:
+        """Return which of the ticks ``keys`` are in the ledger."""
+        return {key for (key,) in self._ask_for_schedules("MADE_TICKS", {"kind": kind, "keys": self._keys(keys)})}
+
     @abstractmethod
     def forget_schedule(self, kind: str, *, prefix: str) -> int:
         """Delete the prefix from the schedules, and its ticks and floors from the ledger. Return how many entries.
@@ -287,18 +301,22 @@ class Storage(OperatorCalls):
         Messages stay.
         """
 
-    def _forget(
-        self, cursor: Any, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
-    ) -> int:
-        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too. Return how many.
+    @abstractmethod
+    def _undelivered(
+        self, cursor: Any, kind: str, ranges: Sequence[TickRange], after: int
+    ) -> list[tuple[int, str, str]]:
+        """Find, and lock, the ticks in some ranges that were never delivered and are due later than ``after``.
 
-        Args:
-            within: the range of keys to search. ``but``: the part of it to keep.
-            after: keep ticks that are due at this time or before.
+        Return the id, key and prefix of each. A key may belong to a longer prefix.
         """
-        keys = {"low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1]}
-        cursor.execute(self._sql["UNDELIVERED_TICKS"], {"kind": kind, "after": after, **keys})
-        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
+
+    def _forget(self, cursor: Any, kind: str, ranges: Sequence[TickRange], *, after: int) -> int:
+        """Delete the ticks that were never delivered, from the ledger too. Return how many.
+
+        ``after``: keep ticks that are due at this time or before.
+        """
+        found = self._undelivered(cursor, kind, ranges, after)
+        doomed = [(number, key) for number, key, prefix in found if hash_in(key, prefix) is not None]
         if doomed:
             cursor.execute(self._sql["DELETE_TICKS"], {"ids": self._ids([number for number, _ in doomed])})
             cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": self._keys([key for _, key in doomed])})

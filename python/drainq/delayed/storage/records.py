@@ -186,14 +186,20 @@ class ScheduleRow(NamedTuple):
     last_tick: int | None
 
 
+TickRange = tuple[str, tuple[str, str], tuple[str, str]]
+"""A prefix, the range of keys to search for its ticks, and the part of that range to leave out."""
+
+
 class ScheduleState(NamedTuple):
     """The state that a scheduler checks before it plans a new tick.
 
-    ``config_hash`` is the last installed configuration of the prefix, None if the prefix is unknown. ``floor``
-    (microseconds) belongs to the requested configuration. ``made`` of the requested ticks are in the ledger.
+    ``config_hash`` and ``description`` are those of the last installed configuration of the prefix, None if the prefix
+    is unknown. ``floor`` (microseconds) belongs to the requested configuration. ``made`` of the requested ticks are in
+    the ledger.
     """
 
     config_hash: str | None
+    description: str | None
     floor: int | None
     made: int
 

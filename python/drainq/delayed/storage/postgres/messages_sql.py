@@ -127,7 +127,7 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s
 """
 """Make messages that are still leased dead letters."""
 
-LOCK_FLIGHT = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
+LOCK_FLIGHT = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0::bigint))"
 """Take a turn among consumers with a limit, until the commit."""
 
 ACK_AND_REMEMBER = """

@@ -28,8 +28,8 @@ class PostgresMigration(PostgresStatements):
             if not self._pending(cursor):  # the common case asks for no lock and no right
                 return []
         with self._pool.patient() as cursor:
-            cursor.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}", prepare=False)
-            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate {self._names.table}"})
+            values = {"name": f"drainq migrate {self._names.table}", "ms": str(LOCK_TIMEOUT_MS)}
+            self._execute(cursor, "LOCK_MIGRATION", values)
             missing = self._pending(cursor)
             together = [migration for migration in missing if migration.apart is None]
             if together:

@@ -8,6 +8,12 @@ CREATE TABLE IF NOT EXISTS {migrations} (
 """
 """The table that records the applied migrations."""
 
+LOCK_MIGRATION = """
+SELECT pg_catalog.set_config('lock_timeout', %(ms)s, true),
+    pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0::bigint))
+"""
+"""Take a turn among the programs that create the tables, until the commit."""
+
 HAS_LEDGER = "SELECT pg_catalog.to_regclass(%(table)s) IS NOT NULL"
 """Whether the table of applied migrations exists."""
 

@@ -2,18 +2,28 @@
 
 # --- ticks
 
-LOCK_SCHEDULE = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
-"""Take a turn among the schedulers of one queue, until the commit."""
+LOCK_SCHEDULES = """
+SELECT pg_catalog.set_config('lock_timeout', %(ms)s, true), (
+    SELECT pg_catalog.count(*) FROM unnest(%(prefixes)s::text[]) AS u(prefix) CROSS JOIN LATERAL (
+        SELECT 1 FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = u.prefix
+        LIMIT 1 FOR NO KEY UPDATE) AS locked)
+"""
+"""Take a turn among the schedulers of some prefixes, one after the other, until the commit."""
 
 UNDELIVERED_TICKS = """
-SELECT "id", "pKey" FROM {table}
-WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C" < %(high)s
-    AND NOT ("pKey" COLLATE "C" >= %(but_low)s AND "pKey" COLLATE "C" < %(but_high)s)
-    AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
-FOR UPDATE
+SELECT q."id", q."pKey", r.prefix
+FROM unnest(
+    %(prefixes)s::text[], %(lows)s::text[], %(highs)s::text[], %(but_lows)s::text[], %(but_highs)s::text[]
+) AS r(prefix, low, high, but_low, but_high)
+JOIN {table} AS q ON q."pKey" COLLATE "C" >= r.low AND q."pKey" COLLATE "C" < r.high
+    AND NOT (q."pKey" COLLATE "C" >= r.but_low AND q."pKey" COLLATE "C" < r.but_high)
+    AND q."pKind" || '' = %(kind)s::text AND q."scheduledAt" + 0 > %(after)s
+    AND q."lockUuid" IS NULL AND q."attempts" = 0 AND q."scheduledAt" = q."scheduledAtInitially"
+FOR UPDATE OF q
 """
-"""The messages of a key range, except a part of it, that are not yet due and were never fetched. LIKE is not
-used: it has wildcards and no index. Due messages are not locked, because consumers would skip them."""
+"""The messages of some key ranges, except a part of each, that are not yet due and were never fetched. LIKE is not
+used: it has wildcards and no index. Due messages are not locked, because consumers would skip them. The expressions of
+kind and time leave the planner only the index on keys; it would read a queue's whole backlog by another."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
@@ -23,12 +33,13 @@ FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(k
 
 RECORD_TICKS = """
 INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
-SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n, %(now)s::bigint
-FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
+SELECT %(kind)s::text, k, p, h, n, %(now)s::bigint
+FROM unnest(
+    %(keys)b::text[], %(prefixes)b::text[], %(hashes)b::text[], %(nominals)b::bigint[]
+) AS u(k, p, h, n)
 WHERE n > COALESCE((
     SELECT pg_catalog.max("nominalAt") FROM {cron}
-    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text
-        AND "isFloor"), n - 1)
+    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = p AND "configHash" = h AND "isFloor"), n - 1)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 RETURNING "pKey"
 """
@@ -43,25 +54,30 @@ WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attemp
 """
 """Give a tick that was never fetched a new payload and time."""
 
-RAISE_FLOOR = """
-WITH latest AS (
-    SELECT pg_catalog.max("nominalAt") AS at FROM {cron} AS c
-    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
-        AND "nominalAt" < %(until)s * 1000
-        AND ("isFloor" OR (COALESCE("recordedAt", %(until)s - 1) < %(until)s AND NOT EXISTS (
+FLOORS = """
+SELECT u.prefix, u.hash, (
+    SELECT pg_catalog.max("nominalAt") FROM {cron} AS c
+    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = u.prefix AND "configHash" = u.hash
+        AND "nominalAt" < %(until)s::bigint * 1000
+        AND ("isFloor" OR (COALESCE("recordedAt", %(until)s::bigint - 1) < %(until)s::bigint AND NOT EXISTS (
             SELECT 1 FROM {table} AS q
             WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
-                AND q."scheduledAt" = q."scheduledAtInitially")))
-), dropped AS (
+                AND q."scheduledAt" = q."scheduledAtInitially"))))
+FROM unnest(%(prefixes)s::text[], %(hashes)s::text[]) AS u(prefix, hash)
+"""
+"""Of each schedule the latest delivered tick that is old and was recorded long ago; null: none."""
+
+RAISE_FLOOR = """
+WITH dropped AS (
     DELETE FROM {cron}
     WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
-        AND "nominalAt" < (SELECT at FROM latest) AND COALESCE("recordedAt", %(until)s - 1) < %(until)s
+        AND "nominalAt" < %(at)s AND COALESCE("recordedAt", %(until)s - 1) < %(until)s
 )
 UPDATE {cron} SET "isFloor" = true
 WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
-    AND "nominalAt" = (SELECT at FROM latest) AND NOT "isFloor"
+    AND "nominalAt" = %(at)s AND NOT "isFloor"
 """
-"""Raise the floor to the latest delivered tick that is old and was recorded long ago."""
+"""Raise the floor of a schedule to a tick."""
 
 LAST_TICK = """
 SELECT pg_catalog.max("nominalAt") FROM {cron}
@@ -91,11 +107,18 @@ FROM {schedules} AS s WHERE "pKind" = %(kind)s ORDER BY "keyPrefix"
 SCHEDULE_STATE = """
 SELECT
     (SELECT "configHash" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
+    (SELECT "description" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
     (SELECT pg_catalog.max("nominalAt") FROM {cron}
      WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor"),
     (SELECT pg_catalog.count(*) FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s::text[]))
 """
 """The present configuration of a prefix, the floor of a given configuration, and how many of some ticks are made."""
+
+MADE_TICKS = """
+SELECT k FROM unnest(%(keys)s::text[]) AS u(k) CROSS JOIN LATERAL (
+    SELECT 1 FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = u.k LIMIT 1) AS made
+"""
+"""Which of some ticks are in the ledger."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
 """Delete the ledger entries of a prefix."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from drainq.delayed.cron.tick_key import escape_hash, key_range
-from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Tick
+from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Tick, TickRange
 from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 
@@ -19,7 +20,7 @@ class SQLiteTicks(SQLiteStatements):
         ours = f"{prefix}/{escape_hash(config_hash)}"
         created = 0
         with self._transaction() as cursor:
-            self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
+            self._forget(cursor, kind, [(prefix, key_range(prefix), key_range(ours))], after=now)
             for tick in ticks:
                 value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0)
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at, "now": now}
@@ -35,10 +36,19 @@ class SQLiteTicks(SQLiteStatements):
             cursor.execute(self._sql["DELETE_BELOW_FLOOR"], {**schedule, "until": until})
         return created
 
+    def _undelivered(
+        self, cursor: Any, kind: str, ranges: Sequence[TickRange], after: int
+    ) -> list[tuple[int, str, str]]:
+        found: list[tuple[int, str, str]] = []
+        for prefix, (low, high), (but_low, but_high) in ranges:
+            values = {"kind": kind, "after": after, "low": low, "high": high, "but_low": but_low, "but_high": but_high}
+            found += [(*row, prefix) for row in cursor.execute(self._sql["UNDELIVERED_TICKS"], values).fetchall()]
+        return found
+
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
         ours = f"{prefix}/{escape_hash(config_hash)}"
         with self._transaction() as cursor:
-            return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
+            return self._forget(cursor, kind, [(prefix, key_range(ours), ("", ""))], after=LONG_AGO)
 
     def forget_schedule(self, kind: str, *, prefix: str) -> int:
         which = {"kind": kind, "prefix": prefix}

@@ -85,11 +85,15 @@ FROM {schedules} AS s WHERE "pKind" = :kind ORDER BY "keyPrefix"
 SCHEDULE_STATE = """
 SELECT
     (SELECT "configHash" FROM {schedules} WHERE "pKind" = :kind AND "keyPrefix" = :prefix),
+    (SELECT "description" FROM {schedules} WHERE "pKind" = :kind AND "keyPrefix" = :prefix),
     (SELECT max("nominalAt") FROM {cron}
      WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"),
     (SELECT count(*) FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)))
 """
 """The present configuration of a prefix, and the floor of a given configuration."""
+
+MADE_TICKS = 'SELECT "pKey" FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys))'
+"""Which of some ticks are in the ledger."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "keyPrefix" = :prefix'
 """Delete the ledger entries of a prefix."""
