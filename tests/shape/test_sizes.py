@@ -41,7 +41,7 @@ CEILINGS = {
     "delayed queue: storage": (2_981, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_117, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
-    "Spark": (2_065, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
+    "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_494, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_129, [PACKAGE]),
 }

@@ -58,7 +58,8 @@ class Options:
         url = said.get("url")
         if not url:
             raise ValueError(
-                "the data source needs .option('url', 'sqlite:///FILE' or 'postgresql://USER@HOST/DATABASE')"
+                "the data source needs .option('url', 'sqlite:///FILE' or 'postgresql://USER@HOST/DATABASE'); "
+                "Spark hands over none of a CREATE TABLE: use CREATE TEMPORARY VIEW"
             )
         DatabaseUrl.parse(url)
         if not said.get("queue"):
