@@ -51,11 +51,11 @@ broker.session.timeout.ms=3000
 """
 
 
-def jars() -> Path:
-    """Return the folder with the broker's jars; fetched if they are not there."""
+def fetched(organisation: str, module: str, version: str, into: str, configuration: str = "default") -> Path:
+    """Return a folder below ``target`` with a module's jars; fetched if they are not there."""
     pyspark = pytest.importorskip("pyspark")
-    folder = ROOT / "target" / "kafka"
-    libs = folder / f"libs-{VERSION}"
+    folder = ROOT / "target" / into
+    libs = folder / f"libs-{version}"
     if libs.exists():
         return libs
     found = Path(pyspark.__file__).parent / "jars"
@@ -65,7 +65,7 @@ def jars() -> Path:
     fresh = folder / f"fetching-{os.getpid()}"
     subprocess.run(
         [java(), "-cp", os.pathsep.join(ivy), "org.apache.ivy.Main", "-settings", "ivysettings.xml",
-         "-cache", "cache", "-dependency", "org.apache.kafka", "kafka_2.13", VERSION, "-confs", "default",
+         "-cache", "cache", "-dependency", organisation, module, version, "-confs", configuration,
          "-retrieve", f"{fresh.name}/[artifact]-[revision].[ext]"],
         cwd=folder, check=True, capture_output=True, timeout=900,
     )  # fmt: skip
@@ -92,7 +92,7 @@ class Broker:
     """One broker; :attr:`address` stays the same over restarts."""
 
     def __init__(self, folder: Path) -> None:
-        self._libs = jars()
+        self._libs = fetched("org.apache.kafka", "kafka_2.13", VERSION, "kafka")
         self._folder = folder
         port, controller = free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
