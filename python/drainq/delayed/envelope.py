@@ -66,8 +66,8 @@ class Leased:
         """Acknowledge the message, which deletes it.
 
         Args:
-            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database. The acknowledgement is part
-                of your transaction, with your other writes, and takes effect when you commit.
+            connection: your own connection to the same database, as for an offer. The acknowledgement is part of your
+                transaction, with your other writes, and takes effect when you commit.
 
         Returns:
             True if all messages were still leased and are deleted now. False if a message was updated, taken over or

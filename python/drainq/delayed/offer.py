@@ -14,6 +14,7 @@ from drainq.arguments import Seconds
 from drainq.delayed.coroutines import twin
 from drainq.delayed.encode import encoded_offers
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When, to_ms
+from drainq.delayed.own_connection import driver_connection
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import wake_after_commit
 
@@ -86,8 +87,9 @@ class OfferMethods(Generic[T]):
             payload: a value that the codec can encode.
             schedule_at: the due time: an aware datetime, or seconds since the epoch. A past time means now.
             priority: of the due messages, those with a lower number are delivered first.
-            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database. The offer is part of your
-                transaction and takes effect when you commit.
+            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database, or a Session or Connection
+                of SQLAlchemy (not an async one) on such a driver. The offer is part of your transaction and takes
+                effect when you commit.
 
         Returns:
             CREATED, UPDATED or IGNORED.
@@ -145,6 +147,7 @@ class OfferMethods(Generic[T]):
         session = self._session
         if not messages:
             return []
+        connection = driver_connection(connection)
         now = session.now()
         offers = encoded_offers(messages, session.codec, now)
         if len(offers) == 1:

@@ -24,6 +24,7 @@ from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_often
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import When, error_text, to_ms
+from drainq.delayed.own_connection import driver_connection
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock
@@ -316,7 +317,7 @@ class Session:
         self.check_open()
         if self.history is not None:
             raise ValueError("a queue with history= enters what is done there by itself: leave out connection=")
-        return self.storage.ack(self.kind, held, connection=connection)
+        return self.storage.ack(self.kind, held, connection=driver_connection(connection))
 
     def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
         """Acknowledge ``done`` and take the next messages, in one try.
