@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 import drainq.delayed.consume
 from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
+from drainq.delayed.cli import add_commands
 from tests.delayed.test_cli import call  # noqa: F401
 
 LONG = 60  # seconds: far longer than any of this takes
@@ -187,6 +189,11 @@ async def tasks(envelope):
 def opened():
     return drainq.delayed.DelayedQueue.open(URL, "mail", table=TABLE, codec=drainq.delayed.MsgspecCodec(int))
 
+def with_schedule():
+    queue = opened()
+    queue.cron.install_periodic_tick("sweep", 3600, lambda at: at.hour).close()
+    return queue
+
 def no_queue():
     return 5
 """
@@ -221,6 +228,22 @@ def test_a_queue_with_a_codec_of_the_users_is_opened_by_the_users_function(call,
     command = ("work", "my_handlers:sync", "--queue", "mail", "--until-empty", "--open")
     assert call(*command, "my_handlers:no_queue")[2].endswith("must return a DelayedQueue, got a int\n")
     assert call(*command, "my_handlers:opened") == (0, "handled 1\n", "") and handlers() == [(7, [])]
+
+
+def test_the_ticks_of_a_range_are_made_by_the_users_schedule(call, database, handlers):  # noqa: F811
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers(required=True))
+    database.open(codec=MsgspecCodec(int))
+
+    def backfill(prefix, opened):
+        line = ["delayed", "backfill", prefix, "--open", f"my_handlers:{opened}"]
+        return parser.parse_args([*line, "--start", "2020-01-31T04:00", "--end", "2020-01-31T09:30+02:00", "--quiet"])
+
+    for prefix, opened, code in (("sweep", "with_schedule", 0), ("nosuch", "with_schedule", 2), ("sweep", "opened", 2)):
+        parsed = backfill(prefix, opened)
+        assert parsed.run(parsed) == code
+    found = database.open(codec=MsgspecCodec(int)).try_poll_many(9)
+    assert found.payload[:4] == [at.hour for at in found.schedule_at[:4]] == [4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("name", ["my_handlers", "my_handlers:nosuch", "my_handlers:seen", ":sync", "no_such_module:f"])

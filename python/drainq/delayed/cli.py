@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 
 from drainq.delayed import cli_commands as does
 from drainq.delayed.cli_target import UsageError
-from drainq.delayed.cli_work import work as does_work
+from drainq.delayed.cli_work import backfill, work
 from drainq.sql.driver_errors import failure_of
 from drainq.sql.url import shown, without_password
 
@@ -97,16 +97,18 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _add_output(redrive)
     redrive.set_defaults(run=_guarded(does.redrive))
 
-    work = commands.add_parser("work", help="pass messages to a function of yours, until SIGTERM or Ctrl-C")
-    work.add_argument("handler", metavar="MODULE:HANDLER", help="takes an envelope; may be an async def")
-    work.add_argument("--open", metavar="MODULE:FUNCTION", help="returns the DelayedQueue, for a codec of your own")
-    work.add_argument("--concurrency", type=int, default=1, metavar="N", help="handlers at once (default: %(default)s)")
-    work.add_argument("--grace", type=_duration, default=30.0, metavar="AGE", help="for running handlers (default: 30)")
-    work.add_argument("--until-empty", action="store_true", help="end when no message is due")
-    work.add_argument("--consumer", metavar="NAME", help="shown to operators")
-    _add_queue(work)
-    _add_quiet(work)
-    work.set_defaults(run=_guarded(does_work))
+    worker = commands.add_parser("work", help="pass messages to a function of yours, until SIGTERM or Ctrl-C")
+    worker.add_argument("handler", metavar="MODULE:HANDLER", help="takes an envelope; may be an async def")
+    worker.add_argument("--open", metavar="MODULE:FUNCTION", help="returns the DelayedQueue, for a codec of your own")
+    worker.add_argument("--concurrency", type=int, default=1, metavar="N", help="handlers at once (default: 1)")
+    worker.add_argument(
+        "--grace", type=_duration, default=30.0, metavar="AGE", help="of running handlers (default: 30)"
+    )
+    worker.add_argument("--until-empty", action="store_true", help="end when no message is due")
+    worker.add_argument("--consumer", metavar="NAME", help="shown to operators")
+    _add_queue(worker)
+    _add_quiet(worker)
+    worker.set_defaults(run=_guarded(work))
 
     queues = commands.add_parser("queues", help="list the queues of a table with their counts")
     _add_database(queues)
@@ -124,6 +126,14 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _add_queue(forget)
     _add_output(forget)
     forget.set_defaults(run=_guarded(does.forget))
+
+    again = commands.add_parser("backfill", help="make the ticks of a schedule in a range of time, at once")
+    again.add_argument("prefix", metavar="PREFIX", help="the schedule's, as `schedules` lists it")
+    again.add_argument("--open", required=True, metavar="MODULE:FUNCTION", help="opens the queue and installs it")
+    again.add_argument("--start", type=_time, required=True, metavar="TIME", help="the first: 2030-01-31T12:00+01:00")
+    again.add_argument("--end", type=_time, required=True, metavar="TIME", help="the end, which is not part of it")
+    _add_output(again)
+    again.set_defaults(run=_guarded(backfill), url="")
 
     for name, text in (("pause", "stop the delivery of messages, to every consumer"), ("resume", "undo pause")):
         command = commands.add_parser(name, help=text)

@@ -1,4 +1,4 @@
-"""``drainq delayed work``: a worker process, which passes messages to a function of the user's.
+"""``drainq delayed work`` and ``backfill``: the commands that run functions of the user's.
 
 SIGTERM and SIGINT (Ctrl-C) set ``stop``: running handlers may end within the grace time, then their messages are
 released. A second signal ends the process at once.
@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from drainq.callables import is_async
+from drainq.delayed.cli_commands import answer
 from drainq.delayed.cli_target import UsageError, found_queue
 from drainq.delayed.codec import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.queue import DelayedQueue
@@ -37,6 +38,15 @@ def work(arguments: argparse.Namespace) -> None:
             with _on_signals(stop.set):
                 handled = queue.consume(handler, stop=stop, **options)
     print(f"handled {handled}")
+
+
+def backfill(arguments: argparse.Namespace) -> None:
+    with _opened(arguments) as queue:
+        try:
+            made = queue.cron.backfill(arguments.prefix, arguments.start, arguments.end)
+        except KeyError as error:
+            raise UsageError(f"{arguments.open} must install the schedule: {error.args[0]}") from None
+    answer(arguments, {"made": made}, f"made {made}")
 
 
 async def _consume_async(queue: DelayedQueue[Any], handler: Callable[[Any], Any], options: dict[str, Any]) -> int:
