@@ -376,7 +376,7 @@ def test_what_may_read_or_change_a_whole_queue_is_asked_patiently_and_schedules_
     queue.drop_dead_letters(["a"]), queue.purge_dead(60)
     queue.drop_all_messages("Yes, please, I know what I'm doing!")
     assert asked == {
-        "": {"ACK", "NACK", "PEEK", "HISTORY", "DEAD", "DEAD_OF", "DROP", "QUEUES"},
-        "_patiently": {"COUNTS", "DROP_ALL", "DROP_DEAD", "PURGE_DEAD"},
+        "": {"ACK", "NACK", "HISTORY", "DEAD", "DEAD_OF", "DROP", "QUEUES"},
+        "_patiently": {"COUNTS", "DROP_ALL", "DROP_DEAD", "PEEK", "PURGE_DEAD"},
         "_for_schedules": {"LAST_TICK", "NAME_SCHEDULE", "SCHEDULE_STATE"},
     }

@@ -184,7 +184,8 @@ def test_each_block_has_the_time_limits_that_it_says_and_leaves_a_connection_wit
         with block as cursor:
             assert cursor.connection is connection and connection.patient is patient
         assert not connection.patient
-    patiently = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on"
+    patiently = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; "
+    patiently += "SET LOCAL plan_cache_mode = force_custom_plan"
     assert connection.said == ["SET LOCAL a = 1", "SET LOCAL a = 1", patiently]
     with pool._among_others(connection), contextlib.suppress(psycopg.Error), pool._among_others(connection):
         raise psycopg.OperationalError

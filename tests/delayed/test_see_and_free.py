@@ -11,7 +11,7 @@ import pytest
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage
 from drainq.delayed.lease import LeaseKeeper
-from drainq.delayed.storage.records import leased_at, new_lock
+from drainq.delayed.storage.records import Chosen, leased_at, new_lock
 from tests.delayed.test_cli import call  # noqa: F401
 
 
@@ -161,6 +161,25 @@ def test_a_class_that_is_renamed_finds_its_messages_by_the_former_name(world):
     assert MsgspecCodec(name="orders").type_name == "json:orders"
     with pytest.raises(ValueError, match="name must be a text"):
         MsgspecCodec(Order, name=" ")
+
+
+def test_one_message_and_the_first_of_all_are_found_by_index_in_a_long_queue(postgres):
+    queue = postgres.open()
+    offer(queue, postgres, [f"{n:05}" for n in range(5000)], 100)
+    storage, kind = queue._session.storage, queue._session.kind
+
+    def plan(chosen, name="PEEK"):
+        with storage._pool.patient() as cursor:
+            assert cursor.execute("SHOW plan_cache_mode").fetchone() == ("force_custom_plan",)
+            values = {**chosen.values(kind), "limit": 10, "at": 1, "now": 2}
+            return str(cursor.execute("EXPLAIN " + storage._sql[name], values).fetchall())
+
+    with storage._pool.cursor() as cursor:
+        cursor.execute(f'ANALYZE "{postgres.table}"')
+    for name in ("PEEK", "RESCHEDULE", "DROP_ALL"):
+        assert "PKeyPlusKindUniqueIndex" in plan(Chosen(key="00077"), name), name
+    assert "KindPlusScheduledAtIndex" in plan(Chosen()) and "Sort" not in plan(Chosen())
+    assert "LockUuidPlusIdIndex" in plan(Chosen(holder="h"), "FREE")
 
 
 # --- what a handler does and learns

@@ -191,7 +191,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
     def queues(url: str, *, table: str = "delayed_queue") -> list[QueueInfo]:
         """Return the queues of a table that were ever opened, by name, with the number of their messages.
 
-        This is one query, which reads the indexes of the table, and creates no file and no table.
+        This is one query, which reads the whole table or its indexes. It creates no file and no table.
 
         Args:
             url: as for :meth:`open`, but a database.

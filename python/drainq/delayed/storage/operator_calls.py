@@ -109,7 +109,7 @@ class OperatorCalls(ABC):
 
     def peek(self, kind: str, chosen: Chosen, limit: int) -> list[StoredMessage]:
         """Return the first of these messages by due time, without taking them."""
-        found = self._ask("PEEK", {**chosen.values(kind), "limit": limit})
+        found = self._ask_patiently("PEEK", {**chosen.values(kind), "limit": limit})
         return [stored_message(columns) for columns in found]
 
     def counts(self, kind: str, now: int) -> Counts:

@@ -56,8 +56,8 @@ _LEASED = """"lockUuid" IS NOT NULL AND substr("lockUuid", 13, 1) = '-'"""
 """By a consumer whose name is stored, and whose lock begins with the time of the lease."""
 
 _CHOSEN = f"""
-WHERE "pKind" = :kind AND "pKey" COLLATE BINARY >= CAST(:low AS text)
-    AND substr("pKey", 1, length(CAST(:low AS text))) = :low AND (NOT CAST(:exact AS boolean) OR "pKey" = :low)
+WHERE "pKind" = :kind AND (NOT CAST(:exact AS boolean) OR "pKey" = :low) AND (CAST(:low AS text) = '' OR (
+        "pKey" COLLATE BINARY >= CAST(:low AS text) AND substr("pKey", 1, length(CAST(:low AS text))) = :low))
     AND (CAST(:holder AS text) IS NULL
         OR ({_LEASED} AND instr('/' || "holder" || '/', '/' || CAST(:holder AS text) || '/') > 0))
     AND (CAST(:before AS text) IS NULL OR ({_LEASED} AND "lockUuid" COLLATE BINARY < CAST(:before AS text)))

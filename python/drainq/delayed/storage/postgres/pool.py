@@ -38,6 +38,11 @@ _LONGEST_LIFE = 3600.0  # seconds after which a connection is closed, so that a 
 _LONGEST_WAIT = 30.0  # seconds to wait for a connection where the call has no limit of its own
 
 
+_PATIENT = (
+    "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = force_custom_plan"
+)
+
+
 class PostgresPool:
     """Keeps connections and opens them when they are needed.
 
@@ -155,9 +160,12 @@ class PostgresPool:
 
     @contextmanager
     def patient(self) -> Iterator[Any]:
-        """Yield a cursor in a transaction without time limit. Its BEGIN must be answered in time."""
+        """Yield a cursor in a transaction without time limit. Its BEGIN must be answered in time.
+
+        A statement is planned for its values, because those of operators leave conditions out by NULL.
+        """
         with self.transaction() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on", prepare=False)
+            cursor.execute(_PATIENT, prepare=False)
             cursor.connection.patient = True
             yield cursor
 
