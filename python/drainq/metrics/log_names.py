@@ -40,7 +40,8 @@ def named(words: Sequence[str], standard_input: IO[bytes] | None) -> Iterator[li
         words: paths, patterns (``logs/*.gz``, ``**`` for any depth), URLs, or ``-`` once.
         standard_input: the bytes for ``-``, plain or compressed.
     Raises:
-        UserError: a pattern matches no file, or ``-`` is named twice, or there is no standard input.
+        UserError: a pattern matches no file, a URL holds a password or names a database, or ``-`` is named twice, or
+            there is no standard input.
 
     Example:
         >>> import io
@@ -71,6 +72,11 @@ def _saved(standard_input: IO[bytes], stack: contextlib.ExitStack) -> str:
 
 
 def _matching(word: str) -> list[str]:
+    if is_remote(word) and (shown(word) != word or word.startswith(("postgres", "sqlite", "memory"))):
+        raise UserError(
+            f"LOG must be a file, or a URL of a file system that holds no password, got {shown(word)!r}; a database "
+            "goes with --database, and what a file system asks for with --conf"
+        )
     if is_remote(word) or not glob.has_magic(word) or os.path.exists(word):
         return [word]
     found = sorted(path for path in glob.glob(word, recursive=True) if os.path.isfile(path))

@@ -29,7 +29,7 @@ from drainq.metrics.blocks import Block, Task
 from drainq.metrics.errors import FileChanged, UserError, lines_of
 from drainq.metrics.log_files import FIRST_BYTES, Source, format_of
 from drainq.metrics.open_log import BOM, check_text, is_compressed
-from drainq.sql.url import shown
+from drainq.sql.url import shown, without_password
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -92,8 +92,8 @@ class RemoteFiles:
         Raises:
             UserError: there is none, or one of them is no log.
         """
-        path = self._jvm.org.apache.hadoop.fs.Path(url)
         try:
+            path = self._jvm.org.apache.hadoop.fs.Path(url)
             found = path.getFileSystem(self._configuration).globStatus(path) or ()
         except Exception as error:  # Py4J raises whatever Java did
             raise _unreadable(url, error) from error
@@ -139,7 +139,8 @@ class RemoteFiles:
 
 def _unreadable(url: str, error: Exception) -> UserError:
     java = getattr(error, "java_exception", None)
-    return UserError(f"cannot read the log {shown(url)!r}: {java.toString() if java else lines_of(error)[0]}")
+    reason = without_password(java.toString() if java else lines_of(error)[0])
+    return UserError(f"cannot read the log {shown(url)!r}: {reason}")
 
 
 def read(context: SparkContext, logs: Sequence[RemoteLog], run: Callable[[Iterator[Task]], Iterator[Any]]) -> list[Any]:
