@@ -3,13 +3,15 @@
 Run it:  python3.14t -m benches.python.parallel [--quick] [--only WORD] [--rounds N] [--out DIR]
 
 The items of a burst are ready before its time begins. Handlers compute by type, a type on each partition, or as one
-consumer. Thread counts double up to the number of cores. In brackets: the handler's loop without any queue, in as many threads.
+consumer. Thread counts double up to the number of cores. In brackets, the handler's loop without any queue: in threads it
+shows how far the interpreter goes, in processes how far the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import multiprocessing
 import os
 import queue
 import sys
@@ -137,12 +139,28 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
         parts = [numbers[number::threads] for number in range(threads)]
         return lambda: in_threads(threads, lambda number: arithmetic(parts[number])) / items
 
+    def alone(processes: int) -> Callable[[], float]:
+        parts = [numbers[number::processes] for number in range(processes)]
+
+        def run() -> float:
+            started = time.perf_counter()
+            running = [fork.Process(target=arithmetic, args=(part,)) for part in parts]
+            for process in running:
+                process.start()
+            for process in running:
+                process.join()
+            return (time.perf_counter() - started) / items
+
+        return run
+
     def processes(pool: ProcessPoolExecutor) -> Callable[[], float]:
         lists = [numbers[start : start + LIST] for start in range(0, items, LIST)]
         return lambda: protocol.seconds(lambda: sum(pool.map(arithmetic, lists))) / items
 
-    with ProcessPoolExecutor(CORES) as pool:
-        others = {f"(the loop alone, {threads} threads)": loops(threads) for threads in THREADS}
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(CORES, fork) as pool:
+        others = {f"(the loop alone, threads: {threads})": loops(threads) for threads in THREADS}
+        others |= {f"(the loop alone, processes: {count})": alone(count) for count in THREADS}
         others[f"ProcessPoolExecutor, {CORES} processes"] = processes(pool)
         for question, made in (("a handler for each type", by_type), ("one consumer", consumer)):
             contestants = {name(threads): made(threads) for threads in THREADS} | others
