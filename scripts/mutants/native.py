@@ -126,8 +126,8 @@ MUTANTS = [
         "child_keeps_the_socket",
         "a forked child keeps the parent's port taken",
         "crates/drainq-py/src/monitoring/endpoint_thread.rs",
-        "drop(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });",
-        "mem::forget(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });",
+        "drop(listener.as_ref().map(|it| unsafe { OwnedFd::from_raw_fd(it.as_raw_fd()) }));",
+        "mem::forget(listener.as_ref().map(|it| unsafe { OwnedFd::from_raw_fd(it.as_raw_fd()) }));",
         "tests/monitoring/test_fork.py::test_the_port_is_free_once_the_parent_closes_although_a_child_lives",
     ),
     Mutant(

@@ -14,6 +14,7 @@ from drainq.monitoring import MetricsServer, watch
 from drainq.sketch import DDSketch
 from drainq.sources import ItemTracker, Weighted
 from drainq.sources.tracker.store import MemoryStore
+from drainq.sql import Database
 from drainq.testing import ManualClock
 
 from .makers import (
@@ -193,6 +194,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
             "clock": "clock", "key": "callable", "on_error": "report", "name": "text or None", "executor": "clock", "source": "source",
         },
     ),
+    "monitoring.MetricsServer.close": (closed(lambda: MetricsServer(port=0), "close"), {"timeout": "seconds or None"}),
+    "sql.Database.close": (closed(lambda: Database("sqlite:////dev/null"), "close"), {"timeout": "seconds or None"}),
     "PrefetchSource.close": (with_source("close"), {"timeout": "seconds or None"}),
     "PrefetchSource.wait": (with_source("wait"), {"timeout": "seconds or None"}),
     "PrefetchSource.get_next_batch": (with_source("get_next_batch"), {"batch_size": "whole from 0"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -245,12 +246,31 @@ def test_the_end_of_the_block_closes_it_whatever_happened_there():
 
 def test_after_the_close_the_port_is_free_and_a_second_close_does_nothing():
     server = MetricsServer(port=0)
-    server.close(), server.close()
+    assert server.close() and server.close(timeout=0)
     assert not server.running
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port))
     with MetricsServer(port=server.port) as again:
         assert scrape(again.url)[1].startswith("# HELP")
+
+
+def test_a_close_after_one_that_did_not_wait_waits_until_the_port_is_free():
+    server = MetricsServer(port=0)
+    server.close(timeout=0)
+    assert not server.running and server.close()
+    MetricsServer(port=server.port).close()
+
+
+def test_the_end_of_the_async_block_closes_it_and_hides_no_exception():
+    async def main():
+        async with MetricsServer(port=0) as server:
+            assert server.running
+        assert not server.running and await server.close_async(timeout=5)
+        async with MetricsServer(port=0):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        asyncio.run(main())
 
 
 def test_queues_that_end_while_it_reads_lose_nothing(server):

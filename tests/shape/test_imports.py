@@ -36,7 +36,7 @@ MAY_KNOW = {
         "monitoring": "_native arguments fork threads timer",
         "spark": "_native arguments backoff batch_config callables datasource delivery errors fork sql statistics threads timer",
         "sketch": "_native",
-        "sql": "errors",
+        "sql": "arguments errors threads",
         "statistics": "arguments",
         "pytest_plugin": "delayed testing",
         "testing": "_native arguments",

@@ -34,7 +34,7 @@ CEILINGS = {
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_155, [f"{BINDING}/multi"]),
     "binding: waiting": (696, [f"{BINDING}/waiting"]),
-    "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
+    "monitoring": (1_126, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_797, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_718, [f"{PACKAGE}/delayed"]),

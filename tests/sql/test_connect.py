@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import pickle
@@ -214,3 +215,19 @@ def test_a_statement_is_filled_in_the_form_of_each_driver():
         'TEXT INTEGER REAL NUMERIC BLOB ? 5% "?a%"""',
         'TEXT BIGINT DOUBLE PRECISION NUMERIC BYTEA %s 5%% "?a%%"""',
     ]
+
+
+def test_a_database_is_closed_twice_and_in_time_and_by_an_async_block(tmp_path):
+    url = f"sqlite:///{tmp_path}/closed.db"
+
+    async def main():
+        async with Database(url) as database:
+            database.execute("CREATE TABLE t (a INTEGER)")
+        return database
+
+    database = asyncio.run(main())
+    assert database.close(timeout=0) and database.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        database.execute("SELECT 1")
+    with pytest.raises(ValueError, match="timeout"):
+        Database(url).close(timeout=-1)

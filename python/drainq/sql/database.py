@@ -13,14 +13,16 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.sql.connect import connect
 from drainq.sql.driver_errors import DatabaseError, one_line
 from drainq.sql.url import DatabaseUrl
+from drainq.threads import ClosedByBlock
 
 Row = Sequence[Any]
 
 
-class Database:
+class Database(ClosedByBlock):
     """A connection to a database, and a context manager that closes it.
 
     Args:
@@ -85,15 +87,24 @@ class Database:
         """Run one statement for each row of values."""
         self.dialect.execute_many(self.connection, statement, rows)
 
-    def close(self) -> None:
-        """Close the connection. Uncommitted writes are rolled back."""
+    def close(self, timeout: Seconds | None = None) -> bool:
+        """Close the connection. Uncommitted writes are rolled back. It may be called again.
+
+        Args:
+            timeout: seconds, as for all that closes. Nothing here waits for the other side.
+        Returns:
+            True: the connection is closed.
+        Raises:
+            ValueError: ``timeout`` is negative or not a number.
+
+        Example:
+            >>> database = Database("sqlite:///example.db")
+            >>> database.close(timeout=5), database.close()
+            (True, True)
+        """
+        seconds_or_none("timeout", timeout)
         self.connection.close()
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return True
 
     def __repr__(self) -> str:
         return f"Database({str(self.url)!r})"

@@ -14,9 +14,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Connections at one time.
@@ -35,8 +36,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Endpoint {
     address: SocketAddr,
     closing: Arc<AtomicBool>,
-    /// The socket and the thread until the close. Locked with the GIL held, which is kept meanwhile.
-    open: Mutex<Option<(Arc<TcpListener>, JoinHandle<()>)>>,
+    /// Until the thread has ended. Locked with the GIL held, which is kept meanwhile.
+    open: Mutex<Option<Open>>,
+}
+
+/// The socket of the thread, and what is disconnected by its end.
+pub struct Open {
+    listener: Weak<TcpListener>,
+    ended: Receiver<()>,
 }
 
 impl Endpoint {
@@ -46,9 +53,11 @@ impl Endpoint {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let closing = Arc::new(AtomicBool::new(false));
-        let server = Server { listener: listener.clone(), closing: closing.clone(), connections: Vec::new() };
-        let thread = thread::Builder::new().name("drainq-metrics".into()).spawn(|| server.run())?;
-        Ok(Self { address, closing, open: Mutex::new(Some((listener, thread))) })
+        let (alive, ended) = mpsc::channel();
+        let open = Open { listener: Arc::downgrade(&listener), ended };
+        let server = Server { listener, closing: closing.clone(), connections: Vec::new(), _alive: alive };
+        thread::Builder::new().name("drainq-metrics".into()).spawn(|| server.run())?;
+        Ok(Self { address, closing, open: Mutex::new(Some(open)) })
     }
 
     /// Returns the address that it listens at.
@@ -67,20 +76,28 @@ impl Endpoint {
 
     /// Whether requests are answered.
     pub fn is_open(&self) -> bool {
-        self.open.lock().is_some()
+        self.open.lock().is_some() && !self.closing.load(Ordering::Acquire)
     }
 
-    /// Asks the thread to end. Returns the rest of the close, which waits for the thread without the GIL.
-    pub fn close(&self) -> Option<impl FnOnce() + Send + use<>> {
-        let (listener, thread) = self.open.lock().take()?;
+    /// Asks the thread to end. Returns the rest of the close, which waits for the thread without the GIL; None if the
+    /// thread has ended, or another call waits for it. What the rest returns is for [`Endpoint::put_back`].
+    pub fn close(&self) -> Option<impl FnOnce(Option<Duration>) -> Option<Open> + Send + use<>> {
+        let open = self.open.lock().take()?;
         self.closing.store(true, Ordering::Release);
         let awake = self.address_here();
-        Some(move || {
+        Some(move |longest: Option<Duration>| {
+            let until = longest.and_then(|longest| Instant::now().checked_add(longest));
             // A connection wakes the thread; without one the thread wakes up by itself within `LONGEST_SLEEP`.
-            let _ = TcpStream::connect_timeout(&awake, PAUSE);
-            let _ = thread.join();
-            drop(listener);
+            let patience = longest.map_or(PAUSE, |longest| longest.clamp(Duration::from_millis(1), PAUSE));
+            let _ = TcpStream::connect_timeout(&awake, patience);
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            (open.ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout)).then_some(open)
         })
+    }
+
+    /// Keeps what a close returned whose time ran out, for the next close.
+    pub fn put_back(&self, open: Open) {
+        *self.open.lock() = Some(open);
     }
 
     /// Closes a forked child's copy of the listening socket. The parent continues to answer.
@@ -89,10 +106,12 @@ impl Endpoint {
         #[cfg(unix)]
         {
             use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-            // SAFETY: the descriptor is open, for the parent's thread, which shares it, had not ended: `open` was still
-            // there, and the GIL was held at the fork. The child has no such thread, and both owners in its memory,
-            // `open` and the thread's, are never used or dropped: so the descriptor is closed once.
-            drop(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });
+            // SAFETY: the descriptor is open, for the thread had not dropped its listener at the fork. The child has no
+            // such thread, and the thread's listener in its memory is never used or dropped: so the descriptor is closed
+            // once.
+            let listener = open.listener.upgrade();
+            drop(listener.as_ref().map(|it| unsafe { OwnedFd::from_raw_fd(it.as_raw_fd()) }));
+            mem::forget(listener);
         }
         mem::forget(open);
     }
@@ -105,6 +124,8 @@ struct Server {
     listener: Arc<TcpListener>,
     closing: Arc<AtomicBool>,
     connections: Vec<Connection>,
+    /// Declared last, so that the socket and the connections are closed before the end is seen.
+    _alive: Sender<()>,
 }
 
 impl Server {

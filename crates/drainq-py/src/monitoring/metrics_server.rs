@@ -1,6 +1,7 @@
 //! `MetricsServer`: the class that Python sees.
 
 use super::endpoint_thread::Endpoint;
+use crate::deadline::Deadline;
 use crate::fork::{self, Renew};
 use crate::{arguments, errors, gil, pickling};
 use pyo3::prelude::*;
@@ -43,6 +44,9 @@ use std::sync::{Arc, Weak};
 pub struct MetricsServer {
     endpoint: Arc<Endpoint>,
 }
+
+static RUN_ASIDE: gil::PythonFunction = gil::PythonFunction::of("drainq.threads", "run_aside");
+static ENTERED: gil::PythonFunction = gil::PythonFunction::of("drainq.aio", "entered");
 
 /// The port of OpenTelemetry's exporter for Prometheus.
 const DEFAULT_PORT: u16 = 9464;
@@ -114,11 +118,36 @@ impl MetricsServer {
         self.endpoint.is_open()
     }
 
-    /// Stop answering, and free the port. Further calls do nothing.
-    fn close(&self, py: Python<'_>) {
-        if let Some(rest) = self.endpoint.close() {
-            gil::released(py, rest);
-        }
+    /// Stop answering, and free the port. It may be called again.
+    ///
+    /// Args:
+    ///     timeout: seconds to wait until the port is free; None: as long as it takes, which is a second at most.
+    /// Returns:
+    ///     False if the time ran out; the port is free soon after.
+    /// Raises:
+    ///     ValueError: ``timeout`` is negative or not a number.
+    ///
+    /// Example:
+    ///     >>> from drainq.monitoring import MetricsServer
+    ///     >>> MetricsServer(port=0).close(timeout=5)
+    ///     True
+    #[pyo3(signature = (timeout=None))]
+    fn close(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>) -> PyResult<bool> {
+        let left = Deadline::after("timeout", timeout)?.left();
+        let Some(rest) = self.endpoint.close() else { return Ok(true) };
+        let late = gil::released(py, || rest(left));
+        let in_time = late.is_none();
+        late.into_iter().for_each(|open| self.endpoint.put_back(open));
+        Ok(in_time)
+    }
+
+    /// Call :meth:`close` as a coroutine, on a thread. When cancelled, it closes all the same.
+    #[pyo3(signature = (timeout=None))]
+    fn close_async<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        RUN_ASIDE.call(slf.py(), (slf.getattr("close")?, timeout))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -126,8 +155,17 @@ impl MetricsServer {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py, None).map(drop)
+    }
+
+    fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        ENTERED.call(slf.py(), (slf,))
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __aexit__<'py>(slf: &Bound<'py, Self>, _exception: &Bound<'_, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        RUN_ASIDE.call(slf.py(), (slf.getattr("__exit__")?,))
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
