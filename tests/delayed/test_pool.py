@@ -42,6 +42,9 @@ class Connection:
     def was_spoken_to(self):
         return self.spoken
 
+    def forget_prepared(self):
+        self.said.append("forget")
+
     def close(self):
         self.closed = True
 
@@ -164,7 +167,11 @@ def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
     with pytest.raises(KeyError), pool._borrowed() as borrowed:
         borrowed.patient = True
         raise KeyError
-    assert borrowed is idle and not idle.patient
+    assert borrowed is idle and not idle.patient and idle.said == ["forget"]
+    idle.behind_a_pooler = True
+    with pytest.raises(KeyError), pool._borrowed():
+        raise KeyError
+    assert idle.said == ["forget"], "a pooler keeps account of what is prepared"
     pool.close()
     assert idle.closed and not used.closed
     give_back(pool, [used])

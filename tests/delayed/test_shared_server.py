@@ -15,6 +15,9 @@ from drainq import Backoff
 from drainq.delayed import CronMessage, DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.pool import PoolExhausted
+from drainq.delayed.storage.postgres.ticks import _Install
+from drainq.delayed.storage.records import Tick
+from drainq.threads import start_aside
 from tests.delayed.test_migrate import SOURCES_POSTGRES
 from tests.pgbouncer import PgbouncerMissing, pgbouncer, version
 from tests.soak.ledger import wait_until
@@ -119,6 +122,26 @@ def test_statements_are_prepared_at_a_server_unless_that_is_switched_off(postgre
         assert (count > 0) is expected
 
 
+def test_after_a_rollback_the_next_calls_succeed_at_once_on_the_same_connection(postgres):
+    """A driver that has prepared a statement itself deallocates all of the connection then, also those of drainq."""
+    queue = postgres.open(max_connections=1, retry=RetryConfig(max_retries=0))
+    pool = queue._session.storage._pool
+    batch = [ScheduledMessage("b", 1, 0), ScheduledMessage("c", 1, 0)]
+    calls = (
+        lambda: queue.offer_or_update("a", 1, 0),
+        lambda: queue.offer_batch(batch),
+        lambda: queue.contains_message("a"),
+    )
+    for next_one in (*calls, lambda: queue.try_poll().ack()):
+        for call in calls:  # prepared by both
+            call()
+        before = [id(connection) for connection in pool._idle]
+        with pytest.raises(psycopg.errors.DivisionByZero), pool.transaction() as cursor:
+            cursor.execute("SELECT 1 / 0")
+        assert next_one()
+        assert [id(connection) for connection in pool._idle] == before
+
+
 def test_no_more_connections_are_open_than_allowed_and_who_finds_none_free_is_told_so(postgres):
     queue = postgres.open(max_connections=2, retry=RetryConfig(max_retries=0, try_timeout=1))
     pool = queue._session.storage._pool
@@ -166,6 +189,62 @@ def test_a_frozen_scheduler_keeps_no_consumer_and_no_call_waiting(postgres):
         frozen.close()
         assert consuming.result(60) == 50
         queue.cron.install_tick("hash", "after", [])
+
+
+def test_schedulers_of_one_prefix_take_turns_and_those_of_another_do_not_wait_for_them(postgres, monkeypatch):
+    """So two configurations that are installed at the same time do not both keep their ticks."""
+    monkeypatch.setattr("drainq.delayed.storage.postgres.ticks.LOCK_TIMEOUT_MS", 50)
+    queue = postgres.open(retry=RetryConfig(max_retries=0))
+    for prefix in "pr":
+        queue.cron.install_tick("hash", prefix, [])
+    storage, kind = queue._session.storage, queue._session.kind
+    ours = {"prefix": "p", "config_hash": "hash"}
+    ticks = {"ticks": [Tick("p/hash/19700101-000002.000000000", b"x", 2_000_000, 2000)], "now": 1000}
+    calls = (
+        lambda: storage.install_ticks(kind, **ours, **ticks),
+        lambda: storage.backfill_ticks(kind, **ours, **ticks),
+        lambda: storage.uninstall_ticks(kind, **ours),
+        lambda: storage.forget_schedule(kind, prefix="p"),
+    )
+    with psycopg.connect(postgres.url) as another:
+        another.execute(f"""SELECT FROM "{postgres.table}__schedules" WHERE "keyPrefix" = 'p' FOR NO KEY UPDATE""")
+        for call in calls:
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                call()
+        assert storage.install_ticks(kind, **{**ours, "prefix": "r"}, ticks=[], now=1000) == 0
+    assert [call() for call in calls] == [1, 0, 1, 0]
+
+
+def test_the_locks_of_several_schedules_are_taken_in_the_order_of_their_prefixes(postgres):
+    """In whatever order the calls came: two processes would else wait for each other."""
+    queue = postgres.open()
+    for prefix in "pr":
+        queue.cron.install_tick("hash", prefix, [])
+    storage, table = queue._session.storage, f"{postgres.table}__schedules"
+    installs = [_Install(prefix, "hash", [], 1000, False) for prefix in "rp"]
+    lock = f"""SELECT FROM "{table}" WHERE "keyPrefix" = %s FOR NO KEY UPDATE NOWAIT"""
+    waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+    with psycopg.connect(postgres.url) as first, psycopg.connect(postgres.url, autocommit=True) as watcher:
+        first.execute(lock, ("p",))
+        joint = start_aside(lambda: storage._install(queue._session.kind, installs))
+        wait_until(lambda: watcher.execute(waits).fetchone()[0] >= 1, "the joint call to wait for the first lock")
+        watcher.execute(lock, ("r",))
+        first.rollback()
+        assert joint.result(30) == [0, 0]
+
+
+def test_a_consumer_that_waits_for_the_lock_of_a_stranger_says_so_and_goes_on_when_it_is_free(postgres, caplog):
+    queue = postgres.open(clock=None, time=TIME, retry=RetryConfig(Backoff(0.02, jitter=0), try_timeout=0.2))
+    queue.offer_or_update("a", 1, 0)
+    stop = threading.Event()
+    with psycopg.connect(postgres.url) as stranger:
+        name = f"drainq flight {queue._session.kind}"
+        stranger.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+        consumer = start_aside(lambda: queue.consume(lambda envelope: stop.set(), stop=stop, max_in_flight=1))
+        wait_until(lambda: "waits for its database (QueryCanceled [57014]: canceling" in caplog.text, "a warning")
+        assert not stop.is_set()
+    consumer.result(30)
+    assert stop.is_set() and queue.stats().ready == 0
 
 
 def test_no_lock_that_a_stranger_can_take_by_knowing_a_text_stops_a_schedule(postgres, monkeypatch):

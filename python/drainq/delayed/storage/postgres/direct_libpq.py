@@ -184,6 +184,14 @@ class DirectConnection(PostgresConnection):
         self._answer(until)
         self._known_here += (statement.name,)
 
+    def forget_prepared(self) -> None:
+        """Deallocate all after a rollback, as the driver does if it has prepared a statement itself."""
+        if self._known_here and self.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._known_here = ()
+            with suppress(psycopg.Error):  # the connection is closed then
+                self.pgconn.send_query(b"DEALLOCATE ALL")
+                self._answer(self._until())
+
     def _until(self) -> float | None:
         """Return the deadline of a wait."""
         until = None if self.patient else deadline()

@@ -202,6 +202,8 @@ class PostgresPool:
             yield connection
         except BaseException as error:
             self._note(connection, error)
+            if not connection.behind_a_pooler:
+                connection.forget_prepared()
             raise
         finally:
             connection.patient = False
