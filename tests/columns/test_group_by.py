@@ -197,6 +197,15 @@ def test_a_sum_beyond_64_bits_is_an_error_and_is_kept_exactly():
     assert pa.record_batch(groups.result()).to_pylist() == [{"k": "a", "n": 2**63 - 1}]
 
 
+def test_a_sum_of_negative_numbers_beyond_64_bits_is_kept_exactly():
+    groups = GroupBy("k", {"n": "sum"})
+    groups.add(pa.record_batch({"k": ["a", "a", "a"], "n": [-(2**63), -1, 0]}))
+    with pytest.raises(OverflowError, match='the sum of column "n" is -9223372036854775809 in group 0'):
+        groups.result()
+    groups.add(pa.record_batch({"k": ["a"], "n": [1]}))
+    assert pa.record_batch(groups.result()).to_pylist() == [{"k": "a", "n": -(2**63)}]
+
+
 def test_nan_is_no_minimum_or_maximum():
     nan = math.nan
     groups = GroupBy("k", {"low": ("x", "min"), "high": ("x", "max"), "x": "sum"})
