@@ -69,6 +69,23 @@ def test_each_call_wakes_the_consumers_that_it_has_news_for(queue, act, times):
     assert wakes(queue, act) == times
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda queue: queue.offer_or_update("b", "B", START),
+        lambda queue: queue.offer_batch([ScheduledMessage("b", "B", START)]),
+        lambda queue: queue._session.release(queue.try_poll()._held()),
+        lambda queue: queue.redrive(),
+    ],
+)
+def test_consumers_are_woken_once_the_message_is_there(queue, act, monkeypatch):
+    ready = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Wakeup, "wake", lambda wakeup: ready.append(queue.stats().ready))
+        act(queue)
+    assert ready == [queue.stats().ready]
+
+
 def test_a_wakeup_that_an_alarm_keeps_alive_is_not_that_of_a_later_storage():
     def opened(number):
         ways = (
