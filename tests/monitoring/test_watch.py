@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.timer import Repeat
 from drainq.workers import TopN
 
+from ..patience import PATIENCE, Call, eventually
 from ..sources.by_hand import HandExecutor, Scripted
 
 DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14").DelayedQueue
@@ -109,6 +111,20 @@ def test_what_was_collected_or_closed_is_published_no_more():
     watched._turn()
     assert ("gone",) not in values("drainq_delayed_ready")
     assert ("closed",) not in values("drainq_multi_depth")
+
+
+def test_what_is_closed_while_its_counters_are_read_is_published_no_more():
+    reading, read = threading.Event(), threading.Event()
+    thing = Broken()
+    watched, stats = watch(thing, "read"), thing.stats
+    thing.stats = lambda: reading.set() or (read.wait(PATIENCE) and stats())
+    watched._repeat.wake()
+    assert reading.wait(PATIENCE)
+    closing = Call(watched.close)
+    eventually(lambda: watched._repeat.stopped)
+    read.set()
+    assert closing.result()
+    assert ("read",) not in values("drainq_delayed_ready")
 
 
 def test_a_taken_name_gets_a_number_and_a_second_name_replaces_the_first():
