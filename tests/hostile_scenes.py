@@ -164,7 +164,10 @@ class Batch:
             for number in range(5):
                 calls = [queue.produce_async(Name(number)), queue.offer_async(Name(number), PATIENCE)]
                 self.accepted.extend(await asyncio.gather(*calls))
+            self.accepted.append(await queue.produce_many_async(many(20)))
             assert await queue.flush_async(PATIENCE)
+            await queue.remove_handler_async(self.key, PATIENCE)
+            queue.add_handler(self.key, callback(self.handle))
             async with queue as entered:
                 assert entered is queue
             assert await queue.shutdown_async(PATIENCE)
@@ -197,7 +200,8 @@ class Batch:
 
     rows: ClassVar[Rows] = {
         "BatchQueue: produce offer stats assignments __repr__": lambda scene: (scene.fill(), repr(scene.queue.stats())),
-        "BatchQueue: produce_async offer_async flush_async shutdown_async __aenter__ __aexit__": tasks,
+        "BatchQueue: produce_async offer_async produce_many_async flush_async shutdown_async __aenter__ __aexit__": tasks,
+        "BatchQueue: remove_handler_async": tasks,
         "BatchQueue: __enter__ __exit__ produce_many shutdown add_handler handler remove_handler": enter,
         "BatchQueue: flush rebalance": flush,
         "BatchQueueManager: create get_or_create get names shutdown shutdown_all": managed,

@@ -320,8 +320,10 @@ CASES = {
     "stream_async of a set queue": lambda: GetAll(SetQueue),
     "put_async of a set queue": lambda: Put(SetQueue),
     "produce_async": lambda: Produce(lambda queue: queue.produce_async("late")),
+    "produce_many_async": lambda: Produce(lambda queue: queue.produce_many_async(iter(["late"]))),
     "offer_async": lambda: Produce(lambda queue: queue.offer_async("late", 60)),
     "flush_async": lambda: Waiting(lambda queue: queue.flush_async()),
+    "remove_handler_async": lambda: Waiting(lambda queue: queue.remove_handler_async(str)),
     "shutdown_async": lambda: Waiting(lambda queue: queue.shutdown_async()),
     "async with": lambda: Waiting(inside),
 }

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -29,6 +29,7 @@ from drainq.callables import is_async
 from drainq.errors import WouldDeadlock
 from drainq.threads import run_aside
 
+_AT_ONCE = 200  # items that are produced until the other tasks have a turn
 _SLICE = 0.1  # seconds after which a drain thread looks whether the handlers' event loop was closed
 
 HANDLING: ContextVar[tuple[int, ...]] = ContextVar("drainq_handling", default=())
@@ -63,21 +64,42 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
         raise
 
 
+async def produce_many(queue: Any, items: Iterator[object], number: int, waits: bool) -> int:
+    """Queue items in their order, and return how many were accepted. An item is read once the one before is queued."""
+    accepted = 0
+    for count, item in enumerate(items, start=1):
+        accepted += await produce(queue, item, None, number, waits)
+        if not count % _AT_ONCE:
+            await asyncio.sleep(0)
+    return accepted
+
+
+async def remove_handler(queue: Any, number: int, kind: object, timeout: float | None) -> bool:
+    """Remove a handler on a thread, which waits for the items that are queued for it."""
+    _refuse_in_handler(queue, number, "remove_handler")
+    removed: bool = await run_aside(queue.remove_handler, kind, timeout)
+    return removed
+
+
 async def end(queue: Any, number: int, name: str, timeout: float | None) -> Any:
     """Wait as the method ``name`` of the queue does: ``flush``, or one that shuts the queue down.
 
     After the last handler call the method itself runs on a thread. It joins the drain threads, and in a queue of a
     shared scheduler it calls ``on_close``.
     """
+    _refuse_in_handler(queue, number, name)
+    if name == "flush":
+        return await queue._when_flushed(timeout)
+    is_over = await queue._when_ended(timeout)
+    return await run_aside(getattr(queue, name), timeout if is_over else 0.0)
+
+
+def _refuse_in_handler(queue: Any, number: int, name: str) -> None:
     if number in HANDLING.get():
         raise WouldDeadlock(
             f"{name}_async of queue {queue.name!r} was awaited in one of its own handlers, which it would wait for; "
             "await it in another task"
         )
-    if name == "flush":
-        return await queue._when_flushed(timeout)
-    is_over = await queue._when_ended(timeout)
-    return await run_aside(getattr(queue, name), timeout if is_over else 0.0)
 
 
 async def entered(queue: Any) -> Any:

@@ -122,6 +122,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "BatchQueue.offer": (with_queue("offer", 1), {"timeout": "seconds or None"}),
     "BatchQueue.offer_async": (with_queue("offer_async", 1), {"timeout": "seconds or None"}),
     "BatchQueue.produce_many": (lambda items: with_queue("produce_many", items)(), {"items": "items"}),
+    "BatchQueue.produce_many_async": (
+        lambda items: with_queue("produce_many_async", items)(), {"items": "items"}
+    ),
     "BatchQueue.remove_handler": (with_queue("remove_handler", str), {"timeout": "seconds or None"}),
     "BatchQueue.shutdown": (with_queue("shutdown"), {"timeout": "seconds or None"}),
     "BatchQueue.shutdown_async": (with_queue("shutdown_async"), {"timeout": "seconds or None"}),

@@ -53,6 +53,91 @@ def test_a_full_queue_does_not_stop_the_event_loop():
     assert asyncio.run(main())[-1] == "waits"
 
 
+def test_many_items_are_queued_in_order_and_other_tasks_have_turns_although_there_is_room():
+    async def main() -> None:
+        handled, turns = [], []
+
+        async def tick() -> None:
+            while True:
+                turns.append(len(turns))
+                await asyncio.sleep(0)
+
+        async with BatchQueue("many", config(buffer_size=2_000, consumer=handled.extend)) as queue:
+            ticking = asyncio.create_task(tick())
+            assert await queue.produce_many_async(iter(range(1_000))) == 1_000
+            ticking.cancel()
+        assert handled == list(range(1_000)) and len(turns) >= 4
+
+    asyncio.run(main())
+
+
+def test_many_items_whose_task_is_cancelled_are_counted_exactly_and_not_read_further():
+    async def main() -> None:
+        gate, read = Gate(is_open=False), []
+        async with BatchQueue("cut", config(buffer_size=4, consumer=gate)) as queue:
+            accepted = await fill(queue, gate)
+            items = (read.append(number) or number for number in range(9))
+            waiting = asyncio.create_task(queue.produce_many_async(items))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            gate.open()
+        stats = queue.stats()
+        assert read == [0] and stats.accepted == stats.handled == accepted
+        assert stats.rejected["full"] == 2 and stats.offered == accepted + 2  # the other one is the offer of ``fill``
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_shut_down", [False, True])
+def test_many_items_that_are_refused_count_as_those_of_a_thread_do(is_shut_down):
+    async def main() -> None:
+        gate, strategy = Gate(is_open=False), BufferStrategy.IF_POSSIBLE
+        async with BatchQueue("refuses", config(buffer_size=4, consumer=gate, strategy=strategy)) as queue:
+            await fill(queue, gate)
+            if is_shut_down:
+                gate.open()
+                await queue.shutdown_async()
+            before = queue.stats()
+            assert queue.produce_many(["a", "b"]) == 0
+            by_thread = queue.stats()
+            assert await queue.produce_many_async(["a", "b"]) == 0
+            stats, reason = queue.stats(), "closed" if is_shut_down else "full"
+            gate.open()
+        assert stats.offered - by_thread.offered == by_thread.offered - before.offered == 2
+        assert stats.rejected[reason] == before.rejected[reason] + 4
+
+    asyncio.run(main())
+
+
+def test_a_handler_is_removed_after_its_items_while_the_loop_goes_on():
+    async def main() -> None:
+        gate = Gate(is_open=False)
+        async with BatchQueue("removed", config(loop=asyncio.get_running_loop())) as queue:
+            refused: list = []
+
+            async def removes_itself(batch: list) -> None:
+                try:
+                    await queue.remove_handler_async(str)
+                except WouldDeadlock as error:
+                    refused.append(str(error))
+
+            queue.add_handler(int, gate)
+            queue.add_handler(str, removes_itself)
+            queue.produce(1), await asyncio.to_thread(gate.wait_entered)
+            removing = asyncio.create_task(queue.remove_handler_async(int))
+            for _ in range(200):
+                await asyncio.sleep(0)
+            assert not removing.done()
+            gate.open()
+            assert await removing and not await queue.remove_handler_async(int)
+            await queue.produce_async("me"), await queue.flush_async()
+        assert gate.items == [1] and len(refused) == 1 and "remove_handler_async" in refused[0]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_totals_are_exact_with_tasks_cancelled_at_random(seed):
     async def main() -> None:

@@ -30,7 +30,7 @@ CEILINGS = {
     "columns": (1_541, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (934, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (990, [BINDING]),
-    "binding: batch queue": (3_475, [f"{BINDING}/batch"]),
+    "binding: batch queue": (3_503, [f"{BINDING}/batch"]),
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_155, [f"{BINDING}/multi"]),
     "binding: waiting": (696, [f"{BINDING}/waiting"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_500, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_129, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_145, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

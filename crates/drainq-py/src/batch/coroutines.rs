@@ -2,8 +2,11 @@
 
 use crate::gil::PythonFunction;
 use pyo3::prelude::*;
+use pyo3::types::PyIterator;
 
 static PRODUCE: PythonFunction = PythonFunction::of("drainq.aio", "produce");
+static PRODUCE_MANY: PythonFunction = PythonFunction::of("drainq.aio", "produce_many");
+static REMOVE_HANDLER: PythonFunction = PythonFunction::of("drainq.aio", "remove_handler");
 static END: PythonFunction = PythonFunction::of("drainq.aio", "end");
 static ENTERED: PythonFunction = PythonFunction::of("drainq.aio", "entered");
 static IS_HERE: PythonFunction = PythonFunction::of("drainq.aio", "is_here");
@@ -17,6 +20,26 @@ pub fn produce<'py>(
     waits: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     PRODUCE.call(queue.py(), (queue, item, timeout, number, waits))
+}
+
+/// Makes the coroutine of `produce_many_async`.
+pub fn produce_many<'py>(
+    queue: &Bound<'py, PyAny>,
+    items: Bound<'py, PyIterator>,
+    number: u64,
+    waits: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    PRODUCE_MANY.call(queue.py(), (queue, items, number, waits))
+}
+
+/// Makes the coroutine of `remove_handler_async`.
+pub fn remove_handler<'py>(
+    queue: &Bound<'py, PyAny>,
+    number: u64,
+    r#type: &Bound<'py, PyAny>,
+    timeout: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    REMOVE_HANDLER.call(queue.py(), (queue, number, r#type, timeout))
 }
 
 /// Makes the coroutine that waits as a method of the queue does.

@@ -2,6 +2,7 @@
 
 use super::BatchQueue;
 use crate::arguments;
+use crate::batch::coroutines;
 use crate::batch::handler::Handler;
 use crate::deadline::Deadline;
 use crate::errors;
@@ -113,6 +114,25 @@ impl BatchQueue {
             queue.get().add_handler(py, r#type.bind(py).clone(), handler.clone(), weight)?;
             Ok::<_, PyErr>(handler.unbind())
         })
+    }
+
+    /// Call :meth:`remove_handler` as a coroutine, on a thread. When cancelled, it removes the handler all the same.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import BatchQueue
+    ///     >>> async def main():
+    ///     ...     async with BatchQueue("changing", handlers={str: lambda batch: None}) as queue:
+    ///     ...         return await queue.remove_handler_async(str), await queue.remove_handler_async(str)
+    ///     >>> asyncio.run(main())
+    ///     (True, False)
+    #[pyo3(signature = (r#type, timeout=None), text_signature = "($self, type, timeout=None)")]
+    fn remove_handler_async<'py>(
+        slf: &Bound<'py, Self>,
+        r#type: &Bound<'py, PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        coroutines::remove_handler(slf.as_any(), slf.get().shared().number(), r#type, timeout)
     }
 
     /// Remove the handler of ``type``, after the items that are queued for it were handled.

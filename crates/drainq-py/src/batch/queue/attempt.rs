@@ -1,4 +1,4 @@
-//! `produce_async` and `offer_async`: a coroutine tries to queue an item until it succeeds.
+//! `produce_async`, `offer_async` and `produce_many_async`: a coroutine tries to queue an item until it succeeds.
 //!
 //! The coroutines are `async def` functions of `drainq/aio.py`. An attempt finds the type, the partition and the weight
 //! of the item once; each try is a single push that never waits.
@@ -196,6 +196,33 @@ impl BatchQueue {
     ) -> PyResult<Bound<'py, PyAny>> {
         let shared = slf.get().shared();
         coroutines::produce(slf.as_any(), item, timeout, shared.number(), shared.blocks())
+    }
+
+    /// Queue many items, in order, from a coroutine. The event loop goes on meanwhile, also while there is room.
+    ///
+    /// A task that is cancelled has queued the items before the one that it waits with, and that one counts as
+    /// rejected: ``full``.
+    ///
+    /// Args:
+    ///     items: an iterable, but no str or bytes; an item is read once the one before it is queued.
+    /// Returns:
+    ///     How many were accepted, as ``produce_many`` does; when awaited.
+    /// Raises:
+    ///     TypeError: ``items`` is no iterable, or a str or bytes.
+    ///     WouldDeadlock: as ``produce_async``; the items before are queued.
+    ///     Exception: one of the iteration; the items before it are queued.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import BatchQueue
+    ///     >>> async def main():
+    ///     ...     async with BatchQueue("many", consumer=lambda batch: None, buffer_size=2) as queue:
+    ///     ...         return await queue.produce_many_async(range(5))
+    ///     >>> asyncio.run(main())
+    ///     5
+    fn produce_many_async<'py>(slf: &Bound<'py, Self>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let shared = slf.get().shared();
+        coroutines::produce_many(slf.as_any(), arguments::items(items)?, shared.number(), shared.blocks())
     }
 
     /// Makes the attempt of ``drainq/aio.py``.
