@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from http.client import BadStatusLine
 from types import SimpleNamespace
 from unittest.mock import MagicMock, call
 from urllib.error import URLError
@@ -209,6 +210,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, capsys):
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (URLError(OSError(111, "Connection\nrefused")), "[Errno 111] Connection refused"),
         (TimeoutError(), "TimeoutError"),
+        (BadStatusLine("SSH-2.0"), "SSH-2.0"),
         (b"# HELP x\n\ndrainq_build_info 1", None),
     ],
 )

@@ -15,7 +15,7 @@ from drainq.sources import Fair, PrefetchSource, SourceScheduler
 from drainq.timer import Repeat
 from drainq.workers import TopN
 
-from ..patience import PATIENCE, Call, eventually
+from ..patience import PATIENCE, Call
 from ..sources.by_hand import HandExecutor, Scripted
 
 DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14").DelayedQueue
@@ -120,8 +120,8 @@ def test_what_is_closed_while_its_counters_are_read_is_published_no_more():
     thing.stats = lambda: reading.set() or (read.wait(PATIENCE) and stats())
     watched._repeat.wake()
     assert reading.wait(PATIENCE)
-    closing = Call(watched.close)
-    eventually(lambda: watched._repeat.stopped)
+    assert watched.close(0) is False
+    closing = Call(lambda: watched._repeat.stop(PATIENCE))
     read.set()
     assert closing.result()
     assert ("read",) not in values("drainq_delayed_ready")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
@@ -86,7 +87,7 @@ def scrape(url: str) -> Scrape:
         with opener.open(url, timeout=PATIENCE) as answer:
             text = answer.read(_SPACE).decode()
         samples = parse(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
         return Scrape(url, time.monotonic(), error=" ".join(str(reason).split()) or type(error).__name__)
     if "drainq_build_info" not in samples:

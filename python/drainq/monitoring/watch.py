@@ -53,13 +53,15 @@ class WatchedObject(ClosedByBlock):
         thing = self._thing()
         if self._kind is None or thing is None:
             return
+        key, samples = (self._kind.name, self.name), None
         try:
             samples = samples_of(self._kind, self.name, thing.stats())
         except Exception:
             _log.warning("the counters of %s %r could not be read", self._kind.name, self.name, exc_info=True)
-            publish_samples(self._kind.name, self.name, None)
-        else:
-            publish_samples(self._kind.name, self.name, samples)
+        if _watches.get(key) is self:
+            publish_samples(*key, samples)
+        if key not in _watches:  # it was closed meanwhile
+            withdraw_samples(*key)
 
     def close(self, timeout: Seconds | None = None) -> bool:
         """Stop publishing the object. Return False if its ``stats()`` was still running after ``timeout`` seconds."""
