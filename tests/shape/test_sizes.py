@@ -34,7 +34,7 @@ CEILINGS = {
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_155, [f"{BINDING}/multi"]),
     "binding: waiting": (696, [f"{BINDING}/waiting"]),
-    "monitoring": (1_126, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
+    "monitoring": (1_128, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_797, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_718, [f"{PACKAGE}/delayed"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_500, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_145, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_146, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 
