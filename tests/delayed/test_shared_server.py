@@ -215,24 +215,6 @@ def test_schedulers_of_one_prefix_take_turns_and_those_of_another_do_not_wait_fo
     assert [call() for call in calls] == [1, 0, 1, 0]
 
 
-def test_what_another_process_has_made_since_a_schedule_looked_costs_it_no_turn(postgres, monkeypatch):
-    monkeypatch.setattr("drainq.delayed.storage.postgres.ticks.LOCK_TIMEOUT_MS", 50)
-    queue = postgres.open()
-    for prefix in "pr":
-        queue.cron.install_tick("hash", prefix, [])
-    storage, kind = queue._session.storage, queue._session.kind
-    ticks = {which: Tick(f"{which}/hash/19700101-000002.000000000", b"x", 2_000_000, 2000) for which in "pr"}
-    with psycopg.connect(postgres.url) as another:
-        assert storage._install(kind, [_Install("p", "hash", [ticks["p"]], 1000, False, True)]) == [1]
-        another.execute(f"""SELECT FROM "{postgres.table}__schedules" WHERE "keyPrefix" = 'p' FOR NO KEY UPDATE""")
-        installs = [_Install(which, "hash", [ticks[which]], 1000, False, True) for which in "pr"]
-        assert storage._install(kind, installs) == [0, 1]
-        assert storage._install(kind, installs) == [0, 0]
-        for its in ([ticks["p"]], []):  # a call that must drop the ticks of other configurations takes its turn
-            with pytest.raises(psycopg.errors.LockNotAvailable):
-                storage._install(kind, [installs[0], _Install("p", "hash", its, 1000, False)])
-
-
 def test_the_locks_of_several_schedules_are_taken_in_the_order_of_their_prefixes(postgres):
     """In whatever order the calls came: two processes would else wait for each other."""
     queue = postgres.open()

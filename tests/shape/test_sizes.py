@@ -38,7 +38,7 @@ CEILINGS = {
     "sources": (1_797, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_718, [f"{PACKAGE}/delayed"]),
-    "delayed queue: storage": (3_027, [f"{PACKAGE}/delayed/storage"]),
+    "delayed queue: storage": (2_992, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_117, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),

@@ -69,7 +69,7 @@ class CronChecks(CronAdmin[T]):
             if recent and ticks.keys() <= known:
                 return found.again.total_seconds()
             if recent and ahead is not None:  # the watch has asked for these ticks, together with others
-                self._install(config_hash, key_prefix, ticks, unless_made=True)
+                self._install(config_hash, key_prefix, ticks, update=False)
                 known = ticks.keys()
                 return found.again.total_seconds()
             state = self._state(schedule, ticks)
@@ -128,11 +128,11 @@ class CronChecks(CronAdmin[T]):
             ticks.setdefault(tick.key, tick)
         return ticks
 
-    def _install(self, config_hash: str, key_prefix: str, ticks: Mapping[str, Tick], **how: bool) -> int:
+    def _install(self, config_hash: str, key_prefix: str, ticks: Mapping[str, Tick], *, update: bool) -> int:
         now = to_ms(self._clock.now(), "the clock")
         made = self._call(
             lambda: self._storage.install_ticks(
-                self._kind, prefix=key_prefix, config_hash=config_hash, ticks=[*ticks.values()], now=now, **how
+                self._kind, prefix=key_prefix, config_hash=config_hash, ticks=[*ticks.values()], now=now, update=update
             )
         )
         if made:

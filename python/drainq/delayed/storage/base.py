@@ -243,23 +243,14 @@ class Storage(OperatorCalls):
 
     @abstractmethod
     def install_ticks(
-        self,
-        kind: str,
-        *,
-        prefix: str,
-        config_hash: str,
-        ticks: Sequence[Tick],
-        now: int,
-        update: bool = False,
-        unless_made: bool = False,
+        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
     ) -> int:
         """Make ``config_hash`` the configuration of ``prefix`` and create its new ticks, in one transaction.
 
         First every tick of ``prefix`` with another configuration that was never delivered and is not yet due is deleted
         and forgotten (a tick that is due, in flight, expired or released with :meth:`nack` stays). Then each of
         ``ticks`` that was never created before is created. With ``update`` a tick that was created, but never
-        delivered, takes the new payload and time. With ``unless_made`` the call may do nothing if each of ``ticks`` was
-        created before.
+        delivered, takes the new payload and time.
 
         ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.cron.tick_key.tick_key`.
 

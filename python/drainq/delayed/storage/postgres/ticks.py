@@ -31,27 +31,18 @@ class _Install(NamedTuple):
     ticks: Sequence[Tick]
     now: int
     update: bool
-    unless_made: bool = False
 
 
 class PostgresTicks(PostgresOffers):
     """The methods of a storage for the ticks of schedules."""
 
     def install_ticks(
-        self,
-        kind: str,
-        *,
-        prefix: str,
-        config_hash: str,
-        ticks: Sequence[Tick],
-        now: int,
-        update: bool = False,
-        unless_made: bool = False,
+        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
     ) -> int:
         together: Together[_Install, int] | None = self._installs.get(kind)
         if together is None:
             together = self._installs.setdefault(kind, Together(partial(self._install, kind), most=_MOST_TOGETHER))
-        return together(_Install(prefix, config_hash, ticks, now, update, unless_made))
+        return together(_Install(prefix, config_hash, ticks, now, update))
 
     def _install(self, kind: str, installs: Sequence[_Install]) -> list[int]:
         """Create the new ticks of schedules in one transaction. Return how many of each."""
@@ -59,27 +50,15 @@ class PostgresTicks(PostgresOffers):
         if any(install.ticks for install in installs):
             self._mark(kind).offered(min(tick.scheduled_at for install in installs for tick in install.ticks))
         with self._schedules.transaction() as cursor:
-            needed = self._needed(cursor, kind, installs)
-            if needed:
-                self._lock_schedules(cursor, kind, [install.prefix for install in needed])
-            while len(made) < len(needed):  # one configuration of a prefix after the other
+            self._lock_schedules(cursor, kind, [install.prefix for install in installs])
+            while len(made) < len(installs):  # one configuration of a prefix after the other
                 several: dict[str, _Install] = {}
-                for install in needed[len(made) :]:
+                for install in installs[len(made) :]:
                     if install.prefix in several:
                         break
                     several[install.prefix] = install
                 made += self._install_distinct(cursor, kind, [*several.values()])
-        counts = dict(zip(map(id, needed), made))
-        return [counts.get(id(install), 0) for install in installs]
-
-    def _needed(self, cursor: Any, kind: str, installs: Sequence[_Install]) -> Sequence[_Install]:
-        """Leave out what other processes have made since these calls were decided: that costs no turn."""
-        keys = [tick.key for install in installs if install.unless_made for tick in install.ticks]
-        if not keys:
-            return installs
-        self._execute(cursor, "MADE_TICKS", {"kind": kind, "keys": keys})
-        there = {key for (key,) in cursor.fetchall()}
-        return [each for each in installs if not (each.unless_made and there.issuperset(t.key for t in each.ticks))]
+        return made
 
     def _install_distinct(self, cursor: Any, kind: str, installs: Sequence[_Install]) -> list[int]:
         now = max(install.now for install in installs)

@@ -14,15 +14,7 @@ class SQLiteTicks(SQLiteStatements):
     """The methods of a storage for the ticks of schedules."""
 
     def install_ticks(
-        self,
-        kind: str,
-        *,
-        prefix: str,
-        config_hash: str,
-        ticks: Sequence[Tick],
-        now: int,
-        update: bool = False,
-        unless_made: bool = False,
+        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
     ) -> int:
         schedule = {"kind": kind, "prefix": prefix, "hash": config_hash}
         ours = f"{prefix}/{escape_hash(config_hash)}"
