@@ -97,6 +97,14 @@ class PollMethods(Generic[T]):
         Raises:
             ShutDown: the queue was closed.
 
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "mail") as queue:
+            ...     _ = queue.offer("a", "hello")
+            ...     with queue.poll(timeout=5) as envelope:  # acknowledged at the end of the block
+            ...         print(envelope.payload)
+            hello
+
         Source: ``poll`` of funfix ``delayedqueue``.
         """
         timeout = seconds_or_none("timeout", timeout)
