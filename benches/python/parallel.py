@@ -34,8 +34,14 @@ CORES = os.cpu_count() or 1
 THREADS = [count for count in (1, 2, 4, 8, 16) if count <= max(CORES, 2)]
 
 
-class Number:
+class Number(float):
     """An item to compute with; each type of items is a subclass."""
+
+    __slots__ = ()
+
+
+class Point:
+    """An item with an attribute, which threads read through one object that they share: the slot's descriptor."""
 
     __slots__ = ("value",)
 
@@ -43,17 +49,36 @@ class Number:
         self.value = value
 
 
-KINDS: list[type[Number]] = [type(f"Number{number}", (Number,), {"__slots__": ()}) for number in range(max(THREADS))]
+def kinds_of(base: type[Any]) -> list[type[Any]]:
+    """Make a type of items for each drain thread."""
+    return [type(f"{base.__name__}{number}", (base,), {"__slots__": ()}) for number in range(max(THREADS))]
+
+
+NUMBERS, POINTS = kinds_of(Number), kinds_of(Point)
+
+
+def compute(x: float) -> float:
+    """Compute 100 steps, which share nothing but the code."""
+    step = 0
+    while step < 100:
+        x = x * 1.0001 + 0.5
+        step += 1
+    return x
 
 
 def arithmetic(batch: Sequence[Number]) -> float:
-    """Compute 20 steps for each item: nothing is shared but the code."""
+    """Compute with each number."""
+    return sum(compute(item) for item in batch)
+
+
+def attributes(batch: Sequence[Point]) -> float:
+    """Add up an attribute 20 times: the work is to read what the threads share."""
     total = 0.0
     for item in batch:
-        x = item.value
-        for _ in range(20):
-            x = x * 1.0001 + 0.5
-        total += x
+        step = 0
+        while step < 20:
+            total += item.value
+            step += 1
     return total
 
 
@@ -120,35 +145,32 @@ def in_threads(threads: int, work: Callable[[int], object], after: Callable[[], 
 
 def drain_threads(report: Report, options: argparse.Namespace) -> None:
     """Measure how handlers that compute share the cores."""
-    items = 20_000 if options.quick else 200_000
-    numbers = [Number(float(number)) for number in range(items)]
+    items = 5_000 if options.quick else 50_000
+    numbers = [Number(number) for number in range(items)]
     goals: list[Goal] = [Faster(TWO, ONE, 1.7, 2.0)]
+    fork = multiprocessing.get_context("fork")
 
-    def typed(threads: int) -> list[Number]:
-        return [KINDS[number % threads](float(number)) for number in range(items)]
+    def typed(threads: int, kinds: Sequence[type[Any]]) -> list[Any]:
+        return [kinds[number % threads](number) for number in range(items)]
 
-    def by_type(threads: int) -> Callable[[], float]:
-        burst, handlers = typed(threads), dict.fromkeys(KINDS[:threads], arithmetic)
+    def by_type(threads: int, kinds: Sequence[type[Any]] = NUMBERS, work: Any = arithmetic) -> Callable[[], float]:
+        burst, handlers = typed(threads, kinds), dict.fromkeys(kinds[:threads], work)
         return lambda: drained(threads, burst, handlers=handlers)
 
     def consumer(threads: int) -> Callable[[], float]:
-        burst = typed(threads)
+        burst = typed(threads, NUMBERS)
         return lambda: drained(threads, burst, consumer=arithmetic)
 
-    def loops(threads: int) -> Callable[[], float]:
+    def alone(threads: int, start: Callable[..., Any]) -> Callable[[], float]:
         parts = [numbers[number::threads] for number in range(threads)]
-        return lambda: in_threads(threads, lambda number: arithmetic(parts[number])) / items
-
-    def alone(processes: int) -> Callable[[], float]:
-        parts = [numbers[number::processes] for number in range(processes)]
 
         def run() -> float:
+            running = [start(target=arithmetic, args=(part,)) for part in parts]
             started = time.perf_counter()
-            running = [fork.Process(target=arithmetic, args=(part,)) for part in parts]
-            for process in running:
-                process.start()
-            for process in running:
-                process.join()
+            for each in running:
+                each.start()
+            for each in running:
+                each.join()
             return (time.perf_counter() - started) / items
 
         return run
@@ -157,14 +179,15 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
         lists = [numbers[start : start + LIST] for start in range(0, items, LIST)]
         return lambda: protocol.seconds(lambda: sum(pool.map(arithmetic, lists))) / items
 
-    fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(CORES, fork) as pool:
-        others = {f"(the loop alone, threads: {threads})": loops(threads) for threads in THREADS}
-        others |= {f"(the loop alone, processes: {count})": alone(count) for count in THREADS}
+        others = {f"(the loop alone, threads: {count})": alone(count, threading.Thread) for count in THREADS}
+        others |= {f"(the loop alone, processes: {count})": alone(count, fork.Process) for count in THREADS}
         others[f"ProcessPoolExecutor, {CORES} processes"] = processes(pool)
         for question, made in (("a handler for each type", by_type), ("one consumer", consumer)):
             contestants = {name(threads): made(threads) for threads in THREADS} | others
             report.add(measure(question, "s/item", contestants, rounds=rounds(options, 15), goals=goals))
+    shared = {name(threads): by_type(threads, POINTS, attributes) for threads in THREADS}
+    report.add(measure("handlers that read attributes", "s/item", shared, rounds=rounds(options, 15)))
 
 
 def beside_rivals(report: Report, options: argparse.Namespace) -> None:
@@ -223,31 +246,42 @@ def beside_rivals(report: Report, options: argparse.Namespace) -> None:
 
 
 def calls(report: Report, options: argparse.Namespace) -> None:
-    """Measure single calls of one producer and of two."""
+    """Measure single calls of one producer and of two, beside a reader; each item is an object of its own."""
     items = 10_000 if options.quick else 100_000
 
     def ours(producers: int, many: bool = False) -> Callable[[], float]:
-        burst = [Number(1.0)] * items
-        lists = [burst[:LIST]] * (items // LIST)
+        bursts = [[Number(number) for number in range(items)] for _ in range(producers)]
+        lists = [[burst[start : start + LIST] for start in range(0, items, LIST)] for burst in bursts]
 
         def run() -> float:
             with BatchQueue("bench", threads=1, buffer_size=1_000_000, handlers={Number: len}) as one:
-                return produced(producers, one.produce_many if many else one.produce, lists if many else burst)
+                return produced(one.produce_many if many else one.produce, lists if many else bursts)
 
         return run
 
     def theirs(producers: int) -> Callable[[], float]:
-        return lambda: produced(producers, queue.SimpleQueue().put, [Number(1.0)] * items)
+        bursts = [[Number(number) for number in range(items)] for _ in range(producers)]
 
-    def produced(producers: int, call: Callable[[Any], object], arguments: Sequence[Any]) -> float:
+        def run() -> float:
+            one: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            reader = threading.Thread(target=collections.deque, args=(iter(one.get, None), 0))
+            reader.start()
+            cost = produced(one.put, bursts)
+            one.put(None)
+            reader.join()
+            return cost
+
+        return run
+
+    def produced(call: Callable[[Any], object], bursts: Sequence[Sequence[Any]]) -> float:
         """Return the processor seconds of the producers' threads for an item."""
         taken = []
 
-        def produce(_number: int) -> None:
-            taken.append(protocol.processor_seconds(lambda: collections.deque(map(call, arguments), maxlen=0)))
+        def produce(number: int) -> None:
+            taken.append(protocol.processor_seconds(lambda: collections.deque(map(call, bursts[number]), maxlen=0)))
 
-        in_threads(producers, produce)
-        return sum(taken) / producers / items
+        in_threads(len(bursts), produce)
+        return sum(taken) / len(bursts) / items
 
     for producers, times in ((1, 1.2), (2, 0.8)):
         contestants = {"drainq, produce": ours(producers), "SimpleQueue.put": theirs(producers)}
