@@ -34,14 +34,8 @@ CORES = os.cpu_count() or 1
 THREADS = [count for count in (1, 2, 4, 8, 16) if count <= max(CORES, 2)]
 
 
-class Number(float):
+class Number:
     """An item to compute with; each type of items is a subclass."""
-
-    __slots__ = ()
-
-
-class Point:
-    """An item with an attribute, which threads read through one object that they share: the slot's descriptor."""
 
     __slots__ = ("value",)
 
@@ -49,30 +43,11 @@ class Point:
         self.value = value
 
 
-def kinds_of(base: type[Any]) -> list[type[Any]]:
-    """Make a type of items for each drain thread."""
-    return [type(f"{base.__name__}{number}", (base,), {"__slots__": ()}) for number in range(max(THREADS))]
-
-
-NUMBERS, POINTS = kinds_of(Number), kinds_of(Point)
-
-
-def compute(x: float) -> float:
-    """Compute 100 steps, which share nothing but the code."""
-    step = 0
-    while step < 100:
-        x = x * 1.0001 + 0.5
-        step += 1
-    return x
+KINDS: list[type[Any]] = [type(f"Number{number}", (Number,), {"__slots__": ()}) for number in range(max(THREADS))]
 
 
 def arithmetic(batch: Sequence[Number]) -> float:
-    """Compute with each number."""
-    return sum(compute(item) for item in batch)
-
-
-def attributes(batch: Sequence[Point]) -> float:
-    """Add up an attribute 20 times: the work is to read what the threads share."""
+    """Add 20 times the value of each item."""
     total = 0.0
     for item in batch:
         step = 0
@@ -145,20 +120,20 @@ def in_threads(threads: int, work: Callable[[int], object], after: Callable[[], 
 
 def drain_threads(report: Report, options: argparse.Namespace) -> None:
     """Measure how handlers that compute share the cores."""
-    items = 5_000 if options.quick else 50_000
+    items = 20_000 if options.quick else 200_000
     numbers = [Number(number) for number in range(items)]
     goals: list[Goal] = [Faster(TWO, ONE, 1.7, 2.0)]
     fork = multiprocessing.get_context("fork")
 
-    def typed(threads: int, kinds: Sequence[type[Any]]) -> list[Any]:
-        return [kinds[number % threads](number) for number in range(items)]
+    def typed(threads: int) -> list[Any]:
+        return [KINDS[number % threads](number) for number in range(items)]
 
-    def by_type(threads: int, kinds: Sequence[type[Any]] = NUMBERS, work: Any = arithmetic) -> Callable[[], float]:
-        burst, handlers = typed(threads, kinds), dict.fromkeys(kinds[:threads], work)
+    def by_type(threads: int) -> Callable[[], float]:
+        burst, handlers = typed(threads), dict.fromkeys(KINDS[:threads], arithmetic)
         return lambda: drained(threads, burst, handlers=handlers)
 
     def consumer(threads: int) -> Callable[[], float]:
-        burst = typed(threads, NUMBERS)
+        burst = typed(threads)
         return lambda: drained(threads, burst, consumer=arithmetic)
 
     def alone(threads: int, start: Callable[..., Any]) -> Callable[[], float]:
@@ -186,8 +161,6 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
         for question, made in (("a handler for each type", by_type), ("one consumer", consumer)):
             contestants = {name(threads): made(threads) for threads in THREADS} | others
             report.add(measure(question, "s/item", contestants, rounds=rounds(options, 15), goals=goals))
-    shared = {name(threads): by_type(threads, POINTS, attributes) for threads in THREADS}
-    report.add(measure("handlers that read attributes", "s/item", shared, rounds=rounds(options, 15)))
 
 
 def beside_rivals(report: Report, options: argparse.Namespace) -> None:
