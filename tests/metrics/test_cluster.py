@@ -109,11 +109,12 @@ def until(is_so):
 
 
 def executors_at_work():
+    """Find the executors that the workers of this test have started, and not those of another cluster."""
     psutil = pytest.importorskip("psutil")
     found = []
-    for process in psutil.process_iter(["cmdline"]):
+    for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if any("CoarseGrainedExecutorBackend" in word for word in process.info["cmdline"] or ()):
+            if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()):
                 found += [process] * any(child.cpu_times().user > 0.5 for child in process.children(recursive=True))
     return found
 
