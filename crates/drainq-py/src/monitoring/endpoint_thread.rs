@@ -106,11 +106,13 @@ impl Endpoint {
         #[cfg(unix)]
         {
             use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-            // SAFETY: the descriptor is open, for the thread had not dropped its listener at the fork. The child has no
-            // such thread, and the thread's listener in its memory is never used or dropped: so the descriptor is closed
-            // once.
             let listener = open.listener.upgrade();
-            drop(listener.as_ref().map(|it| unsafe { OwnedFd::from_raw_fd(it.as_raw_fd()) }));
+            if let Some(descriptor) = listener.as_ref().map(|it| it.as_raw_fd()) {
+                // SAFETY: the descriptor is open, for the thread had not dropped its listener at the fork. The child has
+                // no such thread, and the thread's listener in its memory is never used or dropped: so the descriptor is
+                // closed once.
+                drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            }
             mem::forget(listener);
         }
         mem::forget(open);
