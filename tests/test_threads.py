@@ -11,7 +11,6 @@ import threading
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, DrainqError, MultiQueue, ThreadPolicy
-from drainq.delayed import DelayedQueue
 from drainq.monitoring import watch
 from drainq.sources import Fair, ItemTracker, SourceScheduler
 from drainq.threads import run_aside, start_thread
@@ -72,6 +71,8 @@ def test_a_call_aside_has_the_context_and_gives_its_result_or_its_error_back():
 
 
 def test_what_holds_threads_or_connections_closes_by_one_hand():
+    delayed = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14")
+
     async def main(thing):
         with thing as entered:
             assert entered is thing
@@ -79,7 +80,7 @@ def test_what_holds_threads_or_connections_closes_by_one_hand():
             pass
         return await thing.close_async(timeout=5), thing.close(timeout=0)
 
-    with DelayedQueue.open("memory:") as queue:
+    with delayed.DelayedQueue.open("memory:") as queue:
         source, counters = {"x": iter([])}, MultiQueue()
         scheduler = SourceScheduler(source, print, Fair("x"), name="moves")
         for thing in (scheduler, ItemTracker.open(), queue.cron, watch(queue, "closes"), watch(counters, "native")):
