@@ -107,12 +107,10 @@ impl Endpoint {
         {
             use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
             let listener = open.listener.upgrade();
-            if let Some(descriptor) = listener.as_ref().map(|it| it.as_raw_fd()) {
-                // SAFETY: the descriptor is open, for the thread had not dropped its listener at the fork. The child has
-                // no such thread, and the thread's listener in its memory is never used or dropped: so the descriptor is
-                // closed once.
-                drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
-            }
+            // SAFETY: the descriptor is open, for the thread had not dropped its listener at the fork. The child has no
+            // such thread, and the thread's listener in its memory is never used or dropped: so the descriptor is closed
+            // once.
+            drop(listener.as_ref().map(|it| unsafe { OwnedFd::from_raw_fd(it.as_raw_fd()) }));
             mem::forget(listener);
         }
         mem::forget(open);
