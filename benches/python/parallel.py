@@ -27,7 +27,6 @@ from benches.protocol import AtMostTimes, Faster, Goal, Report, measure, rounds
 
 from drainq import BatchQueue
 
-ONE, TWO = "drainq, 1 drain thread", "drainq, 2 drain threads"
 LIST = 1000
 """Items in a list for ``produce_many``, or for a process."""
 CORES = os.cpu_count() or 1
@@ -92,7 +91,7 @@ def main() -> int:
 
 def name(threads: int) -> str:
     """Name the contestant with this number of drain threads."""
-    return ONE if threads == 1 else f"drainq, {threads} drain threads"
+    return f"drainq, {pages.count(threads, 'drain thread')}"
 
 
 def drained(threads: int, items: Sequence[Any], **handlers: Any) -> float:
@@ -122,7 +121,7 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
     """Measure how handlers that compute share the cores."""
     items = 20_000 if options.quick else 200_000
     numbers = [Number(number) for number in range(items)]
-    goals: list[Goal] = [Faster(TWO, ONE, 1.7, 2.0)]
+    goals: list[Goal] = [Faster(name(2), name(1), 1.7, 2.0)]
     fork = multiprocessing.get_context("fork")
 
     def typed(threads: int) -> list[Any]:

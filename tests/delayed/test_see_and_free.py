@@ -261,6 +261,10 @@ def test_messages_are_moved_and_deleted_by_prefix(call, database, monkeypatch): 
     assert queue.peek(key="b")[0].scheduled_at.isoformat() == "2100-01-31T00:00:00+00:00"
     assert call("run-now", "--prefix", "a/", "--queue", "mail") == (0, "rescheduled 2\n", "")
     assert call("run-now", "--queue", "mail")[0] == 2
+    assert call("run-now", "a", "b", "--prefix", "a/", "--queue", "mail") == (
+        *(2, ""),
+        "drainq delayed: pass KEY or --prefix, not both\n",
+    )
     assert queue.stats().ready == 2
     assert len(queue.try_poll_many(2).payload) == 2
     assert call("release", "--holder", "nosuch", "--queue", "mail") == (0, "released 0\n", "")

@@ -76,6 +76,18 @@ def test_ctrl_c_in_one_thread_leaves_the_requests_of_the_others():
     ]
 
 
+def test_a_request_whose_caller_was_interrupted_does_not_run_later():
+    def interrupted(_value):
+        raise KeyboardInterrupt
+
+    turns = Turns(interrupted)
+    turns.go_on.set()
+    with pytest.raises(KeyboardInterrupt):
+        turns.together(1)
+    turns.answer = str
+    assert turns.together(2) == "2" and turns.groups == [[1], [2]]
+
+
 def test_a_turn_that_does_not_come_in_time_is_an_error_that_passes():
     turns = Turns()
     first = start_aside(turns.together, 0)

@@ -58,10 +58,10 @@ pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseExceptio
     }
 }
 
-/// `consume`, and `on_idle` and `on_close` where the handler has them.
+/// `consume`, and `on_idle`, `on_close` and `on_abandoned` where the handler has them.
 pub type HandlerParts = (Py<PyAny>, [Option<Py<PyAny>>; 3]);
 
-/// Reads `consume`, `on_idle` and `on_close` of a handler. If there is an event loop, it runs `async def` handlers of the
+/// Reads the parts of a handler. If there is an event loop, it runs `async def` handlers of the
 /// queue with this number.
 pub fn handler_parts(
     name: &str,

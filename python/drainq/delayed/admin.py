@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -81,7 +81,7 @@ class Admin(DeadLetterAdmin):
         """
         if confirm != DROP_CONFIRMATION:
             raise ValueError(f"to drop all messages pass confirm={DROP_CONFIRMATION!r}, got {confirm!r}")
-        return self._change("drop_all", _chosen(prefix=""))
+        return self._change(self._session.storage.drop_all, _chosen(prefix=""))
 
     def drop_messages(self, prefix: str) -> int:
         """Delete the messages whose keys begin with ``prefix``, even in flight. Return how many.
@@ -91,7 +91,7 @@ class Admin(DeadLetterAdmin):
         """
         if not prefix:
             raise ValueError(f"prefix must not be empty, got {prefix!r}: drop_all_messages deletes every message")
-        return self._change("drop_all", _chosen(prefix=prefix))
+        return self._change(self._session.storage.drop_all, _chosen(prefix=prefix))
 
     def peek(self, limit: int = 10, *, key: str | None = None, prefix: str | None = None) -> list[StoredMessage]:
         """Return the first messages by due time, without taking or decoding them.
@@ -138,7 +138,7 @@ class Admin(DeadLetterAdmin):
             (1, False, 2)
         """
         before = None if older_than is None else self._session.now() - int(seconds("older_than", older_than) * 1000)
-        return self._change("free", _chosen(key, prefix, holder, before), self._session.now())
+        return self._change(self._session.storage.free, _chosen(key, prefix, holder, before), self._session.now())
 
     def reschedule(
         self,
@@ -165,12 +165,13 @@ class Admin(DeadLetterAdmin):
         """
         now = self._session.now()
         due = self._session.due_time(at, delay)
-        return self._change("reschedule", _chosen(key, prefix), now if due is None else to_ms(due), now)
+        return self._change(
+            self._session.storage.reschedule, _chosen(key, prefix), now if due is None else to_ms(due), now
+        )
 
-    def _change(self, name: str, chosen: Chosen, *times: int) -> int:
-        session = self._session
-        changed: int = session.call(getattr(session.storage, name), session.kind, chosen, *times)
-        session.wakeup.wake()
+    def _change(self, change: Callable[..., int], chosen: Chosen, *times: int) -> int:
+        changed = self._session.call(change, self._session.kind, chosen, *times)
+        self._session.wakeup.wake()
         return changed
 
     def stats(self) -> DelayedQueueStats:

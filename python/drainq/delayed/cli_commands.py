@@ -193,13 +193,15 @@ def reschedule(arguments: argparse.Namespace) -> int:
 
 def _move(arguments: argparse.Namespace, method: str, options: dict[str, Any], done: str, what: str) -> int:
     """Change the messages that the arguments name, by a method of the queue."""
+    if arguments.key and arguments.prefix is not None:
+        raise UsageError("pass KEY or --prefix, not both")
     missing: list[str] = []
     with found_queue(arguments) as queue:
         move = getattr(queue, method)
-        if arguments.key and arguments.prefix is None:
+        if arguments.key:
             count, missing = _for_each(arguments.key, lambda key: move(key, **options))
         else:
-            count = move(*arguments.key, prefix=arguments.prefix, **options)
+            count = move(prefix=arguments.prefix, **options)
     answer(arguments, {done: count, "missing": missing}, f"{done} {count}")
     return _say_missing(missing, what)
 

@@ -79,6 +79,8 @@ class Together(Generic[A, R]):
             while not request.answer and request.error is None:
                 self._run_waiting()
         finally:
+            if request in self._waiting:  # interrupted
+                self._waiting.remove(request)
             self._turn.release()
         if request.error is not None:
             raise request.error
