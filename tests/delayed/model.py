@@ -211,12 +211,13 @@ class Model:
 
     def counts(self, kind, now):
         rows = self._rows.values()
-        ready = [now - message.due_at for message in rows if message.due_at <= now]
+        ready = [max(0, now - max(it.due_at, it.created_at)) for it in rows if it.due_at <= now]
         leased = sum(message.lock is not None and message.due_at > now for message in rows)
         again = sum(message.attempts > 1 for message in rows)
         age = max(ready, default=0) / 1000
         later = len(rows) - len(ready) - leased
-        return Counts(len(ready), later, leased, age, again, len(self._dead), self._paused, 0)
+        expired = sum(it.lock is not None and it.due_at <= now for it in rows)
+        return Counts(len(ready), later, leased, age, again, len(self._dead), self._paused, 0, expired)
 
     # --- dead letters
 

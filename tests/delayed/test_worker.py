@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from urllib.request import urlopen
 
 import pytest
 
 import drainq.delayed.consume
 from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
 from drainq.delayed.cli import add_commands
+from drainq.monitoring import prometheus_text
 from tests.delayed.test_cli import call  # noqa: F401
 
 LONG = 60  # seconds: far longer than any of this takes
@@ -178,6 +181,7 @@ def test_a_number_that_is_none_is_refused(options):
 
 HANDLERS = """
 import drainq.delayed
+import drainq.monitoring
 seen = []
 
 def sync(envelope):
@@ -185,6 +189,9 @@ def sync(envelope):
 
 async def tasks(envelope):
     seen.append((envelope.payload, envelope._session.storage.holder.split("/")[2:]))
+
+def scrapes(envelope):
+    seen.append(drainq.monitoring.prometheus_text())
 
 def opened():
     return drainq.delayed.DelayedQueue.open(URL, "mail", table=TABLE, codec=drainq.delayed.MsgspecCodec(int))
@@ -218,6 +225,17 @@ def test_the_command_works_with_a_handler_from_the_working_directory(call, datab
     assert call("work", f"my_handlers:{kind}", *options) == (0, "handled 5\n", "")
     assert sorted(handlers()) == [(n, ["w1"]) for n in range(5)] and queue.stats().ready == 0
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_command_publishes_its_counters_while_it_works(call, database, handlers):  # noqa: F811
+    database.open(clock=None).offer("a", 7)
+    code, out, err = call("work", "my_handlers:scrapes", "--queue", "mail", "--until-empty", "--metrics-port", "0")
+    assert (code, err) == (0, "") and re.fullmatch(r"metrics at http://127.0.0.1:\d+/metrics\nhandled 1\n", out)
+    (text,) = handlers()
+    assert 'drainq_delayed_in_flight{queue="mail"} ' in text
+    assert 'queue="mail"' not in prometheus_text()
+    with pytest.raises(OSError):
+        urlopen(out.split()[2], timeout=LONG)
 
 
 def test_a_queue_with_a_codec_of_the_users_is_opened_by_the_users_function(call, database, handlers):  # noqa: F811

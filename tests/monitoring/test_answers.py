@@ -177,12 +177,20 @@ def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(ser
 
 @pytest.mark.parametrize(
     ("family", "labels"),
-    [("drainq_delayed", ["a"]), ("drainq_delayed_ready", []), ("drainq_delayed_ready", ["a", "b"]),
-     ("drainq_batch_handler_seconds", ["a"])],
-)  # fmt: skip
+    [("drainq_delayed", ["a"]), ("drainq_delayed_ready", []), ("drainq_delayed_ready", ["a", "b"])],
+)
 def test_a_sample_without_a_family_is_refused_and_nothing_is_published(family, labels):
     with pytest.raises(ValueError, match=f'no family "{family}" has the labels'):
         publish_samples("delayed", "wrong", [("drainq_delayed_ready", ["wrong"], 1), (family, labels, 1)])
+    assert not [labels for _, labels, _ in read_samples() if "wrong" in labels]
+
+
+@pytest.mark.parametrize(
+    ("family", "value"), [("drainq_delayed_ready", ([], 0.0, 0)), ("drainq_delayed_handler_seconds", 1)]
+)
+def test_a_histogram_is_no_number_and_a_number_no_histogram(family, value):
+    with pytest.raises(TypeError):
+        publish_samples("delayed", "wrong", [("drainq_delayed_dead", ["wrong"], 1), (family, ["wrong"], value)])
     assert not [labels for _, labels, _ in read_samples() if "wrong" in labels]
 
 

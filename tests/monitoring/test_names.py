@@ -125,3 +125,69 @@ def test_a_real_prometheus_answers_every_expression_of_the_dashboard(prometheus)
         else:  # nothing of this kind is watched here, so the answer is empty, and not an error
             with urlopen(prometheus + quote(expression), timeout=PATIENCE) as answer:
                 assert json.load(answer)["status"] == "success"
+
+
+ALERTS = ROOT / "docs" / "howto" / "alerts.yml"
+
+
+def test_the_alerts_ask_for_names_that_exist_and_each_has_its_answer():
+    rules = ALERTS.read_text()
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    asked = set(re.findall(r"\bdrainq_\w+", rules))
+    headings = re.findall(r"(?m)^## (\w+)$", (ROOT / "docs" / "howto" / "on_call.md").read_text())
+    assert len(alerts) >= 10 and asked - sample_names() == set()
+    assert headings == alerts
+
+
+LATE = """
+rule_files: [alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'drainq_delayed_oldest_ready_age_seconds{instance="a", queue="mail"}', values: '0+60x30'}
+      - {series: 'drainq_delayed_paused{instance="a", queue="mail"}', values: '0x30'}
+      - {series: 'drainq_delayed_oldest_ready_age_seconds{instance="a", queue="off"}', values: '0+60x30'}
+      - {series: 'drainq_delayed_paused{instance="a", queue="off"}', values: '1x30'}
+      - {series: 'drainq_delayed_failed_total{instance="a", queue="mail"}', values: '0+2x30'}
+      - {series: 'drainq_delayed_delivered_total{instance="a", queue="mail"}', values: '0+10x30'}
+      - {series: 'drainq_delayed_failed_total{instance="a", queue="off"}', values: '0+1x30'}
+      - {series: 'drainq_delayed_delivered_total{instance="a", queue="off"}', values: '0+20x30'}
+      - {series: 'drainq_delayed_dead{instance="a", queue="mail"}', values: '5x20 6x10'}
+    alert_rule_test:
+      - eval_time: 9m
+        alertname: DelayedQueueLate
+      - eval_time: 12m
+        alertname: DelayedQueueLate
+        exp_alerts:
+          - exp_labels: {severity: page, instance: a, queue: mail}
+            exp_annotations: {summary: 'mail: a message has been due for 12m 0s'}
+      - eval_time: 20m
+        alertname: DelayedQueuePaused
+        exp_alerts:
+          - exp_labels: {severity: ticket, queue: off}
+            exp_annotations: {summary: 'off is paused'}
+      - eval_time: 25m
+        alertname: DelayedQueueFailing
+        exp_alerts:
+          - exp_labels: {severity: page, queue: mail}
+            exp_annotations: {summary: 'mail: more than a tenth of the deliveries fail'}
+      - eval_time: 19m
+        alertname: DelayedQueueDeadLetters
+      - eval_time: 28m
+        alertname: DelayedQueueDeadLetters
+        exp_alerts:
+          - exp_labels: {severity: ticket, queue: mail}
+            exp_annotations: {summary: 'mail has 1 new dead letters'}
+"""
+
+
+def test_prometheus_own_tool_reads_the_alerts_and_fires_them_when_it_should(tmp_path):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    shutil.copy(ALERTS, tmp_path)
+    (tmp_path / "late.yml").write_text(LATE)
+    for arguments in (["check", "rules", "alerts.yml"], ["test", "rules", "late.yml"]):
+        ran = subprocess.run([promtool, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr

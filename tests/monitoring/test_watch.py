@@ -89,6 +89,9 @@ class Broken:
             raise OSError("the database is away")
         return DelayedQueue.open("memory:", "q").stats()
 
+    def activity(self):
+        return DelayedQueue.open("memory:", "q").activity()
+
 
 def test_what_cannot_be_read_keeps_its_last_samples_and_is_counted(caplog):
     thing = Broken()

@@ -10,6 +10,7 @@
 | ``envelope``, ``consume``, ``consume_loop``, ``lease`` | a leased message, the consuming loops, the lease |
 | ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; retries; exceptions |
 | ``wake`` | wakes waiting consumers |
+| ``activity`` | the counters of this process |
 | ``dead_letters_bury``, ``dead_letters_redrive`` | decide which messages become dead letters; redrive them |
 | ``failed_batches`` | stores a batch queue's failed batches in a delayed queue |
 | ``storage`` | the back ends |
@@ -19,6 +20,7 @@ Messages are stored in memory, SQLite or PostgreSQL. Source: funfix ``delayedque
 """
 
 from drainq.clock import Clock
+from drainq.delayed.activity import DelayedQueueActivity, TimeHistogram
 from drainq.delayed.admin import DelayedQueueStats
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
@@ -47,6 +49,7 @@ __all__ = [
     "CronService",
     "DeadLetter",
     "DelayedQueue",
+    "DelayedQueueActivity",
     "DelayedQueueStats",
     "DeliveryType",
     "FinishedMessage",
@@ -62,5 +65,6 @@ __all__ = [
     "StoredMessage",
     "StrCodec",
     "TimeConfig",
+    "TimeHistogram",
     "to_delayed_queue",
 ]

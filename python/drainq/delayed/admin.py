@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from drainq.arguments import Seconds, seconds
+from drainq.delayed.activity import DelayedQueueActivity
 from drainq.delayed.config import NO_RETRIES, TimeConfig
 from drainq.delayed.coroutines import twin
 from drainq.delayed.database_retry import with_retries
@@ -38,12 +39,15 @@ class DelayedQueueStats(Statistics):
         ready: messages that are due and not leased. A message whose lease has ended is due again.
         scheduled: messages that become due later.
         in_flight: leased messages.
-        oldest_ready_age: seconds since the oldest ready message became due; 0.0 if there is none.
+        oldest_ready_age: seconds since the oldest ready message became due, or was offered if that came later; 0.0 if
+            there is none.
         redelivered: stored messages that were delivered more than once.
         dead: dead letters.
         paused: whether the queue is paused.
         elsewhere: messages of queues that have the same name and another codec. This queue never delivers them: pass
             the former name of a renamed class, ``MsgspecCodec(Order, name="OldOrder")``.
+        expired: ready messages whose lease has ended without an answer of their consumer: its process has died, or its
+            handler hangs or does not extend the lease.
     """
 
     ready: int
@@ -54,6 +58,7 @@ class DelayedQueueStats(Statistics):
     dead: int
     paused: bool
     elsewhere: int
+    expired: int
 
 
 class Admin(DeadLetterAdmin):
@@ -179,6 +184,18 @@ class Admin(DeadLetterAdmin):
         now = self._session.now()
         counts = self._session.call(self._session.storage.counts, self._session.kind, now)
         return DelayedQueueStats(*counts)
+
+    def activity(self) -> DelayedQueueActivity:
+        """Return what this process has done with the queue since it opened it. This asks no database.
+
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     _ = mail.offer("welcome/ann", "Hello"), mail.poll().ack()
+            ...     mail.activity().acknowledged
+            1
+        """
+        return self._session.activity.read()
 
     contains_message_async = twin(contains_message)
     drop_message_async = twin(drop_message)

@@ -106,6 +106,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     worker.add_argument("--until-empty", action="store_true", help="end when no message is due")
     worker.add_argument("--consumer", metavar="NAME", help="shown to operators")
+    worker.add_argument(
+        "--metrics-port", type=int, metavar="PORT", help="serve /metrics at 127.0.0.1; 0 takes a free one"
+    )
     _add_queue(worker)
     _add_quiet(worker)
     worker.set_defaults(run=_guarded(work))

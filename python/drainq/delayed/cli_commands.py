@@ -100,6 +100,7 @@ _PROMETHEUS = {
     "dead": "Dead letters.",
     "paused": "Whether the queue is paused.",
     "elsewhere": "Messages of queues with the same name and another codec.",
+    "expired": "Messages whose lease has ended without an answer of their consumer.",
 }
 
 
@@ -130,8 +131,9 @@ def stats(arguments: argparse.Namespace) -> None:
     elif arguments.format == "prometheus":
         label = arguments.queue.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         for name, text in _PROMETHEUS.items():
-            print(f"# HELP drainq_delayed_{name} {text}\n# TYPE drainq_delayed_{name} gauge")
-            print(f'drainq_delayed_{name}{{queue="{label}"}} {values[name]:n}')
+            metric = f"drainq_delayed_{name}" + "_seconds" * name.endswith("age")  # as on /metrics
+            print(f"# HELP {metric} {text}\n# TYPE {metric} gauge")
+            print(f'{metric}{{queue="{label}"}} {values[name]:n}')
     else:
         for name, value in values.items():
             print(f"{name:<17} {value:.3f} s" if name.endswith("age") else f"{name:<17} {value}")

@@ -22,6 +22,7 @@ from drainq.delayed.cli_commands import answer
 from drainq.delayed.cli_target import UsageError, found_queue
 from drainq.delayed.codec import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.queue import DelayedQueue
+from drainq.monitoring import MetricsServer, watch
 
 _CODECS = {codec().type_name: codec for codec in (MsgspecCodec, JsonCodec, BytesCodec, StrCodec)}
 
@@ -30,7 +31,7 @@ def work(arguments: argparse.Namespace) -> None:
     handler = _loaded(arguments.handler)
     options = {"concurrency": arguments.concurrency, "grace": arguments.grace}
     options["until"] = "empty" if arguments.until_empty else None
-    with _opened(arguments) as queue:
+    with _opened(arguments) as queue, _watched(queue, arguments.metrics_port):
         if is_async(handler):
             handled = asyncio.run(_consume_async(queue, handler, options))
         else:
@@ -86,6 +87,17 @@ def _loaded(text: str) -> Any:
     if not callable(found):
         raise UsageError(f"{text!r} names nothing that can be called")
     return found
+
+
+@contextmanager
+def _watched(queue: DelayedQueue[Any], port: int | None) -> Iterator[None]:
+    """Serve the queue's metrics at a port of 127.0.0.1 during the block; None: serve nothing."""
+    if port is None:
+        yield
+        return
+    with MetricsServer(port=port) as server, watch(queue, queue.name):
+        print(f"metrics at {server.url}", flush=True)
+        yield
 
 
 @contextmanager

@@ -210,6 +210,8 @@ class ConsumerLoop:
             error = yield envelope
         finally:
             self._keeper.let_go()
+            took = time.monotonic() - started
+            self.session.activity.handled(took)
             if not (error is None or isinstance(error, Exception)) and envelope._rows and not envelope._settled:
                 self._give_back(envelope._held())
         if isinstance(error, Exception):
@@ -217,7 +219,7 @@ class ConsumerLoop:
         elif error is not None:
             raise error
         else:
-            self._pace.handled(time.monotonic() - started)
+            self._pace.handled(took)
             self.handled += len(rows)
             if envelope._rows and not envelope._settled:  # else the handler has settled it
                 self._done = envelope._held()

@@ -164,6 +164,7 @@ class OfferMethods(Generic[T]):
             session.settle()
             outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)
             wake_after_commit(connection, session.wakeup.wake, session.time.poll_period)
+            self._count(outcomes)
             return outcomes
         tries = 0
 
@@ -175,4 +176,10 @@ class OfferMethods(Generic[T]):
         outcomes = session.call(offer)
         if soon:
             session.wakeup.wake_in(due_in)
+        self._count(outcomes)
         return outcomes
+
+    def _count(self, outcomes: list[OfferOutcome]) -> None:
+        replaced = outcomes.count(OfferOutcome.UPDATED)
+        self._session.activity.add("offered", outcomes.count(OfferOutcome.CREATED) + replaced)
+        self._session.activity.add("replaced", replaced)

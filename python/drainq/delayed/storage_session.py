@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from drainq.arguments import Seconds, seconds, seconds_or_none
+from drainq.delayed.activity import Activity
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.coroutines import CallThreads
@@ -27,7 +28,7 @@ from drainq.delayed.message import When, error_text, to_ms
 from drainq.delayed.own_connection import driver_connection
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
-from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock
+from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock, taken_at
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
@@ -92,6 +93,7 @@ class Session:
         self.storage.holder = "/".join((host, str(os.getpid()), *self._consumer))
         self._listener_lock = threading.Lock()
         self._prefetched: list[Prefetched] = []
+        self.activity = Activity()
 
     # --- calling the storage
 
@@ -261,11 +263,15 @@ class Session:
         rows, payloads, given_up = decode_or_give_up(fetched, self.codec, self.max_attempts)
         for row, reason in given_up:
             self.bury(lock, row, reason)
+        if rows:
+            self.activity.delivered(rows, taken_at(lock))
         return rows, payloads
 
     def bury(self, lock: str, row: Row, error: BaseException | str) -> int:
         """Make a leased message a dead letter. Return 1, or 0 if it was no longer leased."""
-        return self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
+        buried = self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
+        self.activity.add("buried", buried)
+        return buried
 
     def nack(
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
@@ -275,8 +281,13 @@ class Session:
         ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)
         if again:
             text = None if error is None else error_text(error)
-            ours += self.call(self.storage.nack, self.kind, Held(lock, tuple(row.id for row in again)), due_at, text)
+            held = Held(lock, tuple(row.id for row in again))
+            back = self.call(self.storage.nack, self.kind, held, due_at, text)
+            self.activity.add("retried", back)
             self.wakeup.wake()
+            ours += back
+        if error is not None:
+            self.activity.add("failed", ours)
         return ours
 
     def mark_ranked(self, connection: Any) -> None:
@@ -309,15 +320,20 @@ class Session:
     def ack_now(self, held: Held, now: int) -> int:
         """Acknowledge messages at a given time (milliseconds), raising the storage's errors."""
         if self.history is None:
-            return self.storage.ack(self.kind, held)
-        return self.storage.ack_and_remember(self.kind, held, now, self.history)
+            acked = self.storage.ack(self.kind, held)
+        else:
+            acked = self.storage.ack_and_remember(self.kind, held, now, self.history)
+        self.activity.acknowledged(len(held.ids), acked)
+        return acked
 
     def ack_within(self, held: Held, connection: Any) -> int:
         """Delete messages that are still leased, in the caller's transaction. Return how many."""
         self.check_open()
         if self.history is not None:
             raise ValueError("a queue with history= enters what is done there by itself: leave out connection=")
-        return self.storage.ack(self.kind, held, connection=driver_connection(connection))
+        acked = self.storage.ack(self.kind, held, connection=driver_connection(connection))
+        self.activity.acknowledged(len(held.ids), acked)
+        return acked
 
     def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
         """Acknowledge ``done`` and take the next messages, in one try.
@@ -336,13 +352,15 @@ class Session:
         self._purge_now_and_then(now)
         acked = 0
         if done is not None and self.history is not None:
-            acked = self.call_apart(storage.ack_and_remember, self.kind, done, now, self.history)
+            acked = self.call_apart(self.ack_now, done, now)
             done = None
         if limits:
             some = done or Held("", ())
             fetched = self.call_apart(storage.acquire_within, self.kind, some, limits, n, now, until, lock)
         else:
             fetched = self.call_apart(storage.acquire, self.kind, n, now, until, lock, done=done)
+        if done is not None:
+            self.activity.acknowledged(len(done.ids), fetched.acked)
         return fetched._replace(acked=acked + fetched.acked), lock
 
     def release(self, held: Held, due_at: int | None = None) -> int:

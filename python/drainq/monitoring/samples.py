@@ -8,22 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-Sample = tuple[str, list[str], float]
-"""The family's name, the values of its labels, the value."""
+Sample = tuple[str, list[str], Any]
+"""The family's name, the values of its labels, the value. That of a histogram is as ``publish_samples`` takes it."""
 
 
 class Kind(NamedTuple):
     """A kind of object: ``name`` is its label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
-    ``fields`` are the attributes that become samples.
+    ``fields`` are the attributes that become samples. ``more`` makes further ones of the name, the object and the
+    statistics.
     """
 
     name: str
     mark: str
     fields: str
-    more: Callable[[str, Any], list[Sample]] = lambda name, stats: []
+    more: Callable[[str, Any, Any], list[Sample]] = lambda name, thing, stats: []
 
 
-def _scheduler_sources(name: str, stats: Any) -> list[Sample]:
+def _scheduler_sources(name: str, scheduler: Any, stats: Any) -> list[Sample]:
     return [
         (f"drainq_scheduler_{field}", [name, source], getattr(counts, field))
         for source, counts in stats.sources.items()
@@ -31,12 +32,23 @@ def _scheduler_sources(name: str, stats: Any) -> list[Sample]:
     ]
 
 
-def _delayed_age(name: str, stats: Any) -> list[Sample]:
-    return [("drainq_delayed_oldest_ready_age_seconds", [name], stats.oldest_ready_age)]
+def _delayed_times_and_counters(name: str, queue: Any, stats: Any) -> list[Sample]:
+    done = queue.activity()
+    times = {"lateness": done.lateness, "handler": done.handler_time}
+    return [
+        ("drainq_delayed_oldest_ready_age_seconds", [name], stats.oldest_ready_age),
+        *((f"drainq_delayed_{what}", [name], count) for what, count in vars(done).items() if isinstance(count, int)),
+        *((f"drainq_delayed_{what}_seconds", [name], (it.up_to, it.sum, it.count)) for what, it in times.items()),
+    ]
 
 
 KINDS = (
-    Kind("delayed", "oldest_ready_age", "ready scheduled in_flight redelivered dead", _delayed_age),
+    Kind(
+        "delayed",
+        "oldest_ready_age",
+        "ready scheduled in_flight redelivered dead paused elsewhere expired",
+        _delayed_times_and_counters,
+    ),
     Kind("worker", "retried", "accepted sent retried refused dead_lettered lost pending"),
     Kind(
         "source", "refilling", "size capacity in_flight fetched duplicates refills empty_refills errors starved_pulls"
@@ -50,9 +62,10 @@ def kind_of(stats: object) -> Kind | None:
     return next((kind for kind in KINDS if hasattr(stats, kind.mark)), None)
 
 
-def samples_of(kind: Kind, name: str, stats: Any) -> list[Sample]:
-    """Return the samples of an object's ``stats()`` under a name."""
+def samples_of(kind: Kind, name: str, thing: Any) -> list[Sample]:
+    """Return the samples of an object under a name."""
+    stats = thing.stats()
     own: list[Sample] = [
         (f"drainq_{kind.name}_{field}", [name], getattr(stats, field)) for field in kind.fields.split()
     ]
-    return own + kind.more(name, stats)
+    return own + kind.more(name, thing, stats)

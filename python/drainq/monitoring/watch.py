@@ -55,7 +55,7 @@ class WatchedObject(ClosedByBlock):
             return
         key, samples = (self._kind.name, self.name), None
         try:
-            samples = samples_of(self._kind, self.name, thing.stats())
+            samples = samples_of(self._kind, self.name, thing)
         except Exception:
             _log.warning("the counters of %s %r could not be read", self._kind.name, self.name, exc_info=True)
         if _watches.get(key) is self:

@@ -194,6 +194,34 @@ macro_rules! all_families {
             DelayedRedelivered: Gauge "drainq_delayed_redelivered" ["queue"]
             /// Dead letters.
             DelayedDead: Gauge "drainq_delayed_dead" ["queue"]
+            /// Whether the queue is paused: 1 or 0.
+            DelayedPaused: Gauge "drainq_delayed_paused" ["queue"]
+            /// Messages of queues with the same name and another codec, which this queue never delivers.
+            DelayedElsewhere: Gauge "drainq_delayed_elsewhere" ["queue"]
+            /// Messages that are due because their lease has ended without an answer of their consumer.
+            DelayedExpired: Gauge "drainq_delayed_expired" ["queue"]
+            /// Messages that offers and schedules of this process stored, replacements included.
+            DelayedOffered: Counter "drainq_delayed_offered" ["queue"]
+            /// Messages that an offer of this process gave a new payload or time.
+            DelayedReplaced: Counter "drainq_delayed_replaced" ["queue"]
+            /// Deliveries to this process.
+            DelayedDelivered: Counter "drainq_delayed_delivered" ["queue"]
+            /// Messages deleted by an acknowledgement of this process.
+            DelayedAcknowledged: Counter "drainq_delayed_acknowledged" ["queue"]
+            /// Deliveries that this process gave back with an error, as when a handler raises.
+            DelayedFailed: Counter "drainq_delayed_failed" ["queue"]
+            /// Deliveries that this process gave back to be tried again.
+            DelayedRetried: Counter "drainq_delayed_retried" ["queue"]
+            /// Messages that this process made dead letters.
+            DelayedBuried: Counter "drainq_delayed_buried" ["queue"]
+            /// Acknowledgements of this process that came too late.
+            DelayedLost: Counter "drainq_delayed_lost" ["queue"]
+            /// Checks of schedules in this process that raised.
+            DelayedScheduleErrors: Counter "drainq_delayed_schedule_errors" ["queue"]
+            /// Time from a message's due time, or its later offer, to its first delivery, in this process.
+            DelayedLateness: Histogram "drainq_delayed_lateness_seconds" ["queue"]
+            /// Time that a call of the handler of this process took.
+            DelayedHandlerTime: Histogram "drainq_delayed_handler_seconds" ["queue"]
             /// Items that the worker took in.
             WorkerAccepted: Counter "drainq_worker_accepted" ["worker"]
             /// Items that the worker passed on.

@@ -77,20 +77,23 @@ fn native(object: &Bound<'_, PyAny>) -> Option<(&'static str, Weak<dyn Observed>
     object.cast::<SetQueue>().ok().map(|queue| ("set", queue.get().observed()))
 }
 
-/// Publishes the samples of an object whose counters only Python code knows: ``(family, label values, value)``. None if
-/// they could not be read: the last ones stay, and the error is counted.
+/// Publishes the samples of an object whose counters only Python code knows: ``(family, label values, value)``. The value
+/// of a histogram is ``([(upper bound, values up to it)], sum, count)``. None if they could not be read: the last ones
+/// stay, and the error is counted.
 #[pyfunction]
 #[pyo3(signature = (kind, name, samples))]
 pub fn publish_samples(kind: &str, name: &str, samples: Option<Vec<Given<'_>>>) -> PyResult<()> {
     let sample = |(family, labels, value): Given<'_>| {
         let id = FamilyId::find(&family)
-            .filter(|id| id.family().labels.len() == labels.len() && id.family().kind != FamilyKind::Histogram)
+            .filter(|id| id.family().labels.len() == labels.len())
             .ok_or_else(|| errors::bad_value(format!("no family {family:?} has the labels {labels:?}")))?;
-        let value = match value.cast::<PyBool>() {
-            Ok(is) => is.is_true().into(),
-            Err(_) => {
-                value.extract::<u64>().map(SampleValue::from).or_else(|_| value.extract::<f64>().map(Into::into))?
-            }
+        let value = if id.family().kind == FamilyKind::Histogram {
+            let (up_to, sum, count) = value.extract()?;
+            SampleValue::Buckets { up_to, sum, count }
+        } else if let Ok(is) = value.cast::<PyBool>() {
+            is.is_true().into()
+        } else {
+            value.extract::<u64>().map(SampleValue::from).or_else(|_| value.extract::<f64>().map(Into::into))?
         };
         Ok(Sample { family: id, labels, value })
     };

@@ -79,7 +79,6 @@ class CronAdmin(Generic[T]):
         self._clock = session.clock
         self._log_values = session.log_values
         self._call = session.call
-        self._made = session.wakeup.wake  # called after messages were put in
         self._installed: dict[str, Plan[T]] = {}
         self._handles: dict[str, CronHandle] = {}
 
@@ -170,8 +169,13 @@ class CronAdmin(Generic[T]):
                 self._kind, prefix=key_prefix, config_hash=schedule.config_hash, ticks=planned, now=now
             )
         )
+        return self._count(made)
+
+    def _count(self, made: int) -> int:
+        """Count messages that were put in, and wake the consumers."""
         if made:
-            self._made()
+            self._session.activity.add("offered", made)
+            self._session.wakeup.wake()
         return made
 
     schedules_async = twin(schedules)

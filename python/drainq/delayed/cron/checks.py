@@ -20,6 +20,7 @@ from drainq.delayed.cron.tick_key import tick_key
 from drainq.delayed.message import to_ms
 from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
+from drainq.errors import ShutDown
 
 T = TypeVar("T")
 
@@ -89,6 +90,14 @@ class CronChecks(CronAdmin[T]):
                     said = time.monotonic()
             return found.again.total_seconds()
 
+        def counted(handle: CronHandle) -> float:
+            try:
+                return check(handle)
+            except Exception as error:
+                if not isinstance(error, ShutDown):
+                    self._session.activity.add("schedule_errors", 1)
+                raise
+
         def plan(now: float) -> tuple[list[str], float] | None:
             if ahead is None or first_check or abs(now - known_at) >= _LOOK_AGAIN:
                 return None
@@ -99,7 +108,7 @@ class CronChecks(CronAdmin[T]):
         self._installed[key_prefix] = schedule
         handle = CronHandle(
             key_prefix,
-            check,
+            counted,
             clock=self._clock,
             retry=retry.total_seconds(),
             watch=self._watch,
@@ -135,6 +144,4 @@ class CronChecks(CronAdmin[T]):
                 self._kind, prefix=key_prefix, config_hash=config_hash, ticks=[*ticks.values()], now=now, update=update
             )
         )
-        if made:
-            self._made()
-        return made
+        return self._count(made)

@@ -38,8 +38,8 @@ def stored_message(found: Sequence[Any]) -> StoredMessage:
 
 
 def age_of(oldest: int | None, now: int) -> float:
-    """Return the seconds for which the oldest message has been due; 0.0 without one."""
-    return 0.0 if oldest is None else (now - oldest) / 1000
+    """Return the seconds for which the oldest message has been due; 0.0 without one, or if it is of a later clock."""
+    return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
 
 
 def finished(key: str, scheduled_at: int, attempts: int, finished_at: int) -> FinishedMessage:
@@ -114,10 +114,9 @@ class OperatorCalls(ABC):
 
     def counts(self, kind: str, now: int) -> Counts:
         """Count the messages in each state."""
-        ready, later, held, oldest, again, dead, paused, other = self._ask_patiently(
-            "COUNTS", {"kind": kind, "now": now}
-        )[0]
-        return Counts(ready, later, held, age_of(oldest, now), again, dead, bool(paused), other)
+        ready, later, held, oldest, *others = self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]
+        found = Counts(ready, later, held, age_of(oldest, now), *others)
+        return found._replace(paused=bool(found.paused))
 
     # --- dead letters
 

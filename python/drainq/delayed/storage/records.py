@@ -29,9 +29,14 @@ def new_lock(now: int) -> str:
     return lock_prefix(now) + secrets.token_hex(11)
 
 
+def taken_at(lock: str) -> int:
+    """Return the time (milliseconds) of an acquisition."""
+    return int(lock[:_TIME_DIGITS], 16)
+
+
 def leased_at(lock: str | None) -> datetime | None:
     """Return when a message was taken. None if it is not leased, or by another library or an older version."""
-    return from_ms(int(lock[:_TIME_DIGITS], 16)) if lock and lock[_TIME_DIGITS : _TIME_DIGITS + 1] == "-" else None
+    return from_ms(taken_at(lock)) if lock and lock[_TIME_DIGITS : _TIME_DIGITS + 1] == "-" else None
 
 
 class Offer(NamedTuple):
@@ -148,10 +153,7 @@ class DeadLetter(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of messages in each state. ``oldest_ready_age``: seconds, 0.0 if none is due.
-
-    ``elsewhere`` counts the messages of queues that have the same name and another codec.
-    """
+    """The number of messages in each state, as :class:`~drainq.delayed.DelayedQueueStats` explains them."""
 
     ready: int
     scheduled: int
@@ -161,6 +163,7 @@ class Counts(NamedTuple):
     dead: int
     paused: bool
     elsewhere: int
+    expired: int
 
 
 class Tick(NamedTuple):
@@ -220,7 +223,8 @@ class QueueInfo(NamedTuple):
         name: the queue's name.
         codec: the ``type_name`` of its codec. Queues of one name with different codecs are separate.
         paused: whether it is paused.
-        ready, scheduled, in_flight, oldest_ready_age, dead: as in :class:`DelayedQueueStats`.
+        ready, scheduled, in_flight, dead: as in :class:`DelayedQueueStats`.
+        oldest_ready_age: seconds since the earliest due time of a ready message; 0.0 if there is none.
     """
 
     name: str
