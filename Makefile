@@ -196,6 +196,10 @@ pages: ## the pages of figures in build/figures, from the JSON of the last publi
 bench-parallel: ## drain threads that compute at the same time, on a CPython without a GIL; FREE_THREADED=python3.14t for another one
 	@python=$$(scripts/free_threaded.sh $(FREE_THREADED)) && PYTHONPATH=python $$python -m benches.python.parallel $(ARGS)
 
+.PHONY: bench-many-cores
+bench-many-cores: ## what more cores bring: the same with 4 to 16 threads, and the Rust core; for a machine with at least four cores
+	@python=$$(scripts/free_threaded.sh $(FREE_THREADED)) && PYTHONPATH=python $$python -m benches.many_cores $(ARGS)
+
 .PHONY: bench-multi
 bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock
 	$(BIN)/python -m benches.python.multi $(ARGS)

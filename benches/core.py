@@ -16,7 +16,7 @@ from typing import Any
 from benches.protocol import ROOT, AtMostTimes, Below, Faster, Goal, Report, arguments, figure, run_parts
 from benches.runs import Figure
 
-PARTS = ("op", "contend", "source", "seed", "wake", "burst", "move", "grow", "shutdown", "sketch")
+PARTS = ("op", "contend", "scale", "source", "seed", "wake", "burst", "move", "grow", "shutdown", "sketch")
 """The groups of the Rust program."""
 
 
@@ -26,13 +26,13 @@ def main() -> int:
     rust = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     report = Report("core", options, {"rust": rust})
     if not options.part:
-        _bench(report, options.only)
+        bench(report, options.only)
     else:
-        run_parts(report, PARTS, [functools.partial(_bench, report, f"{part}: ") for part in PARTS])
+        run_parts(report, PARTS, [functools.partial(bench, report, f"{part}: ") for part in PARTS])
     return report.finish()
 
 
-def _bench(report: Report, only: str) -> None:
+def bench(report: Report, only: str) -> None:
     """Add the figures whose name contains ``only``; ends the program if the Rust one fails."""
     options = report.options
     command = ["cargo", "bench", "-p", "drainq-core", "--", "--only", only]

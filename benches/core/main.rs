@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `op` | what does one operation cost on one thread? |
 //! | `contend` | how much gets through, with many producers and few drain threads? |
+//! | `scale` | how much more gets through, with as many drain threads and producers as there are cores? |
 //! | `source` | the benchmark of the source design in its own shape: what gets through, and what is dropped? |
 //! | `seed` | how close to the physical limit, in the benchmark that the source published? |
 //! | `wake` | how soon does an item reach the handler of an idle queue? |
@@ -25,6 +26,7 @@ mod moves;
 mod op;
 mod protocol;
 mod rivals;
+mod scale;
 mod seed;
 mod shutdown;
 mod sketch;
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
     let mut report = Report::new(options);
     op::run(&mut report);
     contend::run(&mut report);
+    scale::run(&mut report);
     source::run(&mut report);
     seed::run(&mut report);
     latency::wake(&mut report);

@@ -1,6 +1,7 @@
 """Drain threads that compute at the same time: for an interpreter without a GIL.
 
 Run it:  python3.14t -m benches.python.parallel [--quick] [--only WORD] [--rounds N] [--out DIR]
+On a machine with many cores: -m benches.many_cores, which has a page of its own.
 
 The items of a burst are ready before its time begins. Handlers compute by type, a type on each partition, or as one
 consumer. Thread counts double up to the number of cores. In brackets, the handler's loop without any queue: in threads it
@@ -45,7 +46,7 @@ class Number:
 KINDS: list[type[Any]] = [type(f"Number{number}", (Number,), {"__slots__": ()}) for number in range(max(THREADS))]
 
 
-def arithmetic(batch: Sequence[Number]) -> float:
+def arithmetic(batch: Iterable[Number]) -> float:
     """Add 20 times the value of each item."""
     total = 0.0
     for item in batch:
@@ -149,6 +150,22 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
 
         return run
 
+    def in_order(make: Callable[[], Any], threads: int) -> Callable[[], float]:
+        def run() -> float:
+            one = make()
+            workers = [threading.Thread(target=arithmetic, args=(iter(one.get, None),)) for _ in range(threads)]
+            for worker in workers:
+                worker.start()
+            started = time.perf_counter()
+            collections.deque(map(one.put, numbers), maxlen=0)
+            for _ in workers:
+                one.put(None)
+            for worker in workers:
+                worker.join()
+            return (time.perf_counter() - started) / items
+
+        return run
+
     def processes(pool: ProcessPoolExecutor) -> Callable[[], float]:
         lists = [numbers[start : start + LIST] for start in range(0, items, LIST)]
         return lambda: protocol.seconds(lambda: sum(pool.map(arithmetic, lists))) / items
@@ -157,8 +174,13 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
         others = {f"(the loop alone, threads: {count})": alone(count, threading.Thread) for count in THREADS}
         others |= {f"(the loop alone, processes: {count})": alone(count, fork.Process) for count in THREADS}
         others[f"ProcessPoolExecutor, {CORES} processes"] = processes(pool)
-        for question, made in (("a handler for each type", by_type), ("one consumer", consumer)):
-            contestants = {name(threads): made(threads) for threads in THREADS} | others
+        rivals = {
+            f"{kind.__name__}, {pages.count(threads, 'thread')}": in_order(kind, threads)
+            for kind in (queue.SimpleQueue, queue.Queue)
+            for threads in THREADS
+        }
+        for question, made, beside in (("a handler for each type", by_type, {}), ("one consumer", consumer, rivals)):
+            contestants = {name(threads): made(threads) for threads in THREADS} | beside | others
             report.add(measure(question, "s/item", contestants, rounds=rounds(options, 15), goals=goals))
 
 
@@ -255,9 +277,9 @@ def calls(report: Report, options: argparse.Namespace) -> None:
         in_threads(len(bursts), produce)
         return sum(taken) / len(bursts) / items
 
-    for producers, times in ((1, 1.2), (2, 0.8)):
+    for producers in THREADS:
         contestants = {"drainq, produce": ours(producers), "SimpleQueue.put": theirs(producers)}
-        goals: list[Goal] = [AtMostTimes("drainq, produce", "SimpleQueue.put", times)]
+        goals: list[Goal] = [AtMostTimes("drainq, produce", "SimpleQueue.put", 1.2 if producers == 1 else 0.8)]
         if producers == 1:
             contestants[f"drainq, produce_many({LIST})"] = ours(1, many=True)
             goals.append(AtMostTimes(f"drainq, produce_many({LIST})", "drainq, produce", 0.5))
