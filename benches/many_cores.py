@@ -24,12 +24,13 @@ def main() -> int:
         sys.exit(f"these figures are for at least {FEWEST} cores, and here are {parallel.CORES}: make bench-parallel")
     if sysconfig.get_config_var("Py_GIL_DISABLED") != 1:
         sys.exit("these figures are for an interpreter without a GIL: see docs/howto/free_threaded.md")
-    return protocol.run("many_cores", parallel.drain_threads, parallel.calls, scale)
+    return protocol.run("many_cores", parallel.drain_threads, parallel.calls, rust)
 
 
-def scale(report: Report, options: argparse.Namespace) -> None:
-    """Measure the Rust core with as many drain threads as producers."""
-    core.bench(report, "scale: ")
+def rust(report: Report, options: argparse.Namespace) -> None:
+    """Measure the Rust core with as many drain threads as producers, and in the shapes of its own page."""
+    for group in ("scale", "contend", "seed", "move", "source"):
+        core.bench(report, f"{group}: ")
 
 
 if __name__ == "__main__":
