@@ -95,13 +95,15 @@ def name(threads: int) -> str:
     return f"drainq, {pages.count(threads, 'drain thread')}"
 
 
-def drained(threads: int, items: Sequence[Any], **handlers: Any) -> float:
-    """Return the seconds for an item of a burst, put in lists, that ``threads`` drain threads handle."""
+def drained(threads: int, items: Sequence[Any], *, singly: bool = False, **handlers: Any) -> float:
+    """Return the seconds for an item of a burst that ``threads`` drain threads handle. ``singly``: put by single calls,
+    else in lists.
+    """
     lists = [list(items[start : start + LIST]) for start in range(0, len(items), LIST)]
     with BatchQueue("bench", threads=threads, partitions=threads, buffer_size=1_000_000, **handlers) as one:
+        call, parts = (one.produce, items) if singly else (one.produce_many, lists)
         started = time.perf_counter()
-        for piece in lists:
-            one.produce_many(piece)
+        collections.deque(map(call, parts), maxlen=0)
         one.flush()
         return (time.perf_counter() - started) / len(items)
 
@@ -123,6 +125,7 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
     items = 20_000 if options.quick else 200_000
     numbers = [Number(number) for number in range(items)]
     goals: list[Goal] = [Faster(name(2), name(1), 1.7, 2.0)]
+    goals += [AtMostTimes(name(count), f"(the loop alone, threads: {count})", 1.25, 1.1) for count in THREADS]
     fork = multiprocessing.get_context("fork")
 
     def typed(threads: int) -> list[Any]:
@@ -132,9 +135,9 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
         burst, handlers = typed(threads), dict.fromkeys(KINDS[:threads], arithmetic)
         return lambda: drained(threads, burst, handlers=handlers)
 
-    def consumer(threads: int) -> Callable[[], float]:
+    def consumer(threads: int, singly: bool = False) -> Callable[[], float]:
         burst = typed(threads)
-        return lambda: drained(threads, burst, consumer=arithmetic)
+        return lambda: drained(threads, burst, singly=singly, consumer=arithmetic)
 
     def alone(threads: int, start: Callable[..., Any]) -> Callable[[], float]:
         parts = [numbers[number::threads] for number in range(threads)]
@@ -174,7 +177,8 @@ def drain_threads(report: Report, options: argparse.Namespace) -> None:
         others = {f"(the loop alone, threads: {count})": alone(count, threading.Thread) for count in THREADS}
         others |= {f"(the loop alone, processes: {count})": alone(count, fork.Process) for count in THREADS}
         others[f"ProcessPoolExecutor, {CORES} processes"] = processes(pool)
-        rivals = {
+        rivals = {f"{name(threads)}, single calls": consumer(threads, singly=True) for threads in THREADS}
+        rivals |= {
             f"{kind.__name__}, {pages.count(threads, 'thread')}": in_order(kind, threads)
             for kind in (queue.SimpleQueue, queue.Queue)
             for threads in THREADS
