@@ -224,6 +224,8 @@ def run_tasks(queue: Any, ends: list[Any], gets: list[Callable[[], Any]]) -> Non
         with contextlib.suppress(*REFUSED):
             await ends[number % len(ends)].put_async(Name(number), 0.01)
         with contextlib.suppress(*REFUSED):
+            await ends[number % len(ends)].put_many_async([Name(number), Name(-number)], 0.01)
+        with contextlib.suppress(*REFUSED):
             await asyncio.wait_for(gets[number % len(gets)](), 0.01)
         strike("call")
 
@@ -335,7 +337,7 @@ class Multi:
         "SubQueue: put put_nowait put_many clear remove remove_if enable disable stats qsize empty full remaining_capacity"
         " __repr__ __contains__ __iter__": items,
         "MultiQueue: get_async get_item_async get_many_async stream_async join_async": tasks,
-        "SubQueue: put_async": tasks,
+        "SubQueue: put_async put_many_async": tasks,
         "QueueAwaitable: __await__ __iter__ __next__ send throw close": tasks,
         "MultiQueue: shutdown stream task_done join __enter__ __exit__ __aenter__ __aexit__": close,
     }
@@ -415,7 +417,7 @@ class Set:
         self.put[:], self.got[:] = [True] * now.put, [Name(0)] * (now.put - now.size)
 
     rows: ClassVar[Rows] = {
-        "SetQueue: put_async get_async get_many_async stream_async join_async": tasks,
+        "SetQueue: put_async put_many_async get_async get_many_async stream_async join_async": tasks,
         "SetQueue: put put_nowait put_many get get_nowait get_many done": get,
         "SetQueue: __contains__ knows __iter__ __len__ __repr__ qsize empty full remaining_capacity stats clear shutdown"
         " stream task_done join __enter__ __exit__ __aenter__ __aexit__": show,

@@ -239,6 +239,13 @@ class Put(Case):
         return [*self.gotten, *self.queue.get_many(9, timeout=0)], ["a", "b"] if answer else ["a"]
 
 
+class PutMany(Put):
+    """The same with a list; its cancellation says what went in."""
+
+    async def run(self):
+        return await self.sub.put_many_async(["b"], self.timeout)
+
+
 class Produce(Case):
     """A producer in front of a full partition; its act lets the handler go."""
 
@@ -315,6 +322,9 @@ CASES = {
     "put_async": Put,
     "put_async with a timeout": lambda: Put(timeout=60),
     "put_async without duplicates": lambda: Put(unique=True),
+    "put_many_async": PutMany,
+    "put_many_async without duplicates": lambda: PutMany(unique=True, timeout=60),
+    "put_many_async of a set queue": lambda: PutMany(SetQueue),
     "get_async of a set queue": lambda: Get(lambda queue: queue.get_async(timeout=60), SetQueue),
     "get_many_async of a set queue": lambda: Get(lambda queue: queue.get_many_async(2, min_items=2), SetQueue),
     "stream_async of a set queue": lambda: GetAll(SetQueue),

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from drainq import MultiQueue
+from drainq import MultiQueue, SetQueue
 
 
 def test_without_a_running_loop_waiting_is_a_runtime_error(queue):
@@ -41,7 +41,15 @@ WAITS = {
     "get_many_async": lambda queue: queue.get_many_async(2),
     "async for": lambda queue: anext(queue.stream_async()),
     "put_async": lambda queue: queue["full"].put_async("y"),
+    "put_many_async": lambda queue: queue["full"].put_many_async(["y", "z"]),
+    "put_many_async of a set queue": lambda queue: full_set(queue).put_many_async(["y", queue]),
 }
+
+
+def full_set(queue):
+    full = SetQueue(capacity=1)
+    full.put("x")
+    return full
 
 
 @pytest.mark.parametrize("name", WAITS)
@@ -118,6 +126,7 @@ CALLS = {
     "get_item_async": lambda queue, sub: queue.get_item_async(),
     "get_many_async": lambda queue, sub: queue.get_many_async(2),
     "put_async": lambda queue, sub: sub.put_async("new"),
+    "put_many_async": lambda queue, sub: sub.put_many_async(["new"]),
     "anext": lambda queue, sub: anext(queue.stream_async()),
 }
 
@@ -129,7 +138,7 @@ def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends)
 
     async def main():
         sub = queue.add_sub_queue("a", capacity=2)
-        if name == "put_async":
+        if name.startswith("put"):
             sub.put_many([1, 2])
         waiting = CALLS[name](queue, sub)
         if ends == "closed":
@@ -143,7 +152,7 @@ def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends)
                 with pytest.raises(asyncio.CancelledError):
                     await task
             else:
-                assert queue.get() == 1 if name == "put_async" else sub.put("one")
+                assert queue.get() == 1 if name.startswith("put") else sub.put("one")
                 await task
         before = queue.stats()
         for _ in range(2):
@@ -153,7 +162,7 @@ def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends)
         stats = queue.stats()
         assert (stats.put, stats.got, stats.rejected) == (before.put, before.got, before.rejected)
         assert (stats.blocked_getters, stats.blocked_putters) == (0, 0)
-        is_refused = name == "put_async" and ends != "well"
+        is_refused = name.startswith("put") and ends != "well"
         assert stats.rejected == sub.stats().rejected == int(is_refused)
 
     asyncio.run(asyncio.wait_for(main(), 30))

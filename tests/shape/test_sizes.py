@@ -26,14 +26,14 @@ CORE, BINDING, PACKAGE = "crates/drainq-core/src", "crates/drainq-py/src", "pyth
 CEILINGS = {
     "core: batch queue": (4_004, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
-    "set queue": (1_155, [f"{CORE}/sources", f"{BINDING}/sources"]),
+    "set queue": (1_226, [f"{CORE}/sources", f"{BINDING}/sources"]),
     "columns": (1_541, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (934, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (990, [BINDING]),
     "binding: batch queue": (3_503, [f"{BINDING}/batch"]),
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
-    "binding: multi-queue": (1_155, [f"{BINDING}/multi"]),
-    "binding: waiting": (696, [f"{BINDING}/waiting"]),
+    "binding: multi-queue": (1_236, [f"{BINDING}/multi"]),
+    "binding: waiting": (708, [f"{BINDING}/waiting"]),
     "monitoring": (1_156, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_797, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_500, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_146, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_148, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -24,6 +24,16 @@ pub trait AsyncCall: Send + Sync {
     /// Tries the call: its result, or `None` if the call has to wait, or gives up.
     fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>>;
 
+    /// Whether a try without a result is continued after the other tasks have had a turn, without a wait.
+    fn gives_way(&self) -> bool {
+        false
+    }
+
+    /// Returns the exception that ends the call, with what the caller has to know of it.
+    fn marked(&self, _py: Python<'_>, error: PyErr) -> PyErr {
+        error
+    }
+
     /// Returns the waiter for what the call needs, and the event loops of the queue, which keep the futures of sleeping
     /// tasks.
     fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>);
@@ -189,6 +199,10 @@ impl QueueAwaitable {
         self.is_started = true;
         let otherwise = self.otherwise(py)?;
         match (self.call()?.try_now(py, otherwise)?, otherwise) {
+            (None, _) if self.call()?.gives_way() => {
+                self.wake_up(py);
+                Ok(py.None())
+            }
             (None, Otherwise::Wait) => {
                 self.wake_up(py);
                 self.fall_asleep(py)
@@ -252,8 +266,13 @@ impl QueueAwaitable {
         traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         drop(traceback);
-        self.close(kind.py());
-        Err(PyErr::from_value(value.unwrap_or(kind)))
+        let (py, error) = (kind.py(), PyErr::from_value(value.unwrap_or(kind)));
+        let error = match &self.call {
+            Some(call) if self.is_started => call.marked(py, error),
+            _ => error,
+        };
+        self.close(py);
+        Err(error)
     }
 
     /// Ends it; no item is taken or put.

@@ -14,6 +14,84 @@ pub(super) enum Offered {
     Unique(Candidate),
 }
 
+/// A call that puts many items: those that are not in yet.
+pub(super) struct PutMany {
+    rest: std::vec::IntoIter<Py<PyAny>>,
+    /// The first of the rest, if the sub-queue has no duplicates and a try has found no room for it.
+    next: Option<Offered>,
+    count: usize,
+    duplicates: usize,
+}
+
+/// Items without duplicates that a coroutine puts before the other tasks have a turn.
+pub(super) const IN_A_TURN: usize = 1_000;
+
+impl PutMany {
+    /// Reads the items.
+    pub(super) fn new(items: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut all = Vec::new();
+        for item in arguments::items(items)? {
+            all.try_reserve(1).map_err(|_| errors::no_memory(items.py()))?;
+            all.push(item?.unbind());
+        }
+        Ok(Self { count: all.len(), rest: all.into_iter(), next: None, duplicates: 0 })
+    }
+
+    /// Puts what fits; `None` if items are left.
+    pub(super) fn try_now(
+        &mut self,
+        py: Python<'_>,
+        sub_queue: &SubQueue,
+        otherwise: Otherwise,
+    ) -> PyResult<Option<()>> {
+        if sub_queue.unique.is_none() {
+            return match sub_queue.core.try_put_many(&mut self.rest) {
+                Ok(()) => Ok(Some(())),
+                Err(refusal) => sub_queue.no_room(py, refusal, otherwise).map(|()| None),
+            };
+        }
+        self.try_some(py, sub_queue, otherwise, usize::MAX)
+    }
+
+    /// Puts up to `most` items of a sub-queue without duplicates; `None` if items are left.
+    pub(super) fn try_some(
+        &mut self,
+        py: Python<'_>,
+        sub_queue: &SubQueue,
+        otherwise: Otherwise,
+        most: usize,
+    ) -> PyResult<Option<()>> {
+        let enough = self.rest.len().saturating_sub(most);
+        while let Some(item) = self.rest.as_slice().get(..self.rest.len() - enough).and_then(<[_]>::first) {
+            let offered = match &mut self.next {
+                Some(offered) => offered,
+                None => self.next.insert(sub_queue.offered(py, item.clone_ref(py))?),
+            };
+            let Some(is_new) = sub_queue.try_put(py, offered, otherwise)? else { return Ok(None) };
+            self.duplicates += usize::from(!is_new);
+            (self.next, _) = (None, self.rest.next());
+        }
+        Ok((enough == 0).then_some(()))
+    }
+
+    /// Returns how many items went in.
+    pub(super) fn accepted(&self) -> usize {
+        self.count - self.rest.len() - self.duplicates
+    }
+
+    /// Returns the items that are not in.
+    pub(super) fn rest(&self) -> &[Py<PyAny>] {
+        self.rest.as_slice()
+    }
+
+    /// Counts the items that are not in as rejected.
+    pub(super) fn reject_rest(&self, sub_queue: &SubQueue) {
+        if self.rest.len() > 0 {
+            sub_queue.core.reject(self.rest.len() as u64);
+        }
+    }
+}
+
 impl SubQueue {
     #[cold]
     pub(super) fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
@@ -176,39 +254,9 @@ impl SubQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<usize> {
         let may_wait = MayWait::new(block, timeout)?;
-        let mut all = Vec::new();
-        for item in arguments::items(items)? {
-            all.try_reserve(1).map_err(|_| errors::no_memory(py))?;
-            all.push(item?.unbind());
-        }
-        let (core, count, mut duplicates) = (&self.core, all.len(), 0);
-        let mut rest = all.into_iter();
-        let mut next = None;
-        let put = until(py, core.putter(), may_wait, |_, otherwise| {
-            if self.unique.is_none() {
-                return match core.try_put_many(&mut rest) {
-                    Ok(()) => Ok(Some(())),
-                    Err(refusal) => self.no_room(py, refusal, otherwise).map(|()| None),
-                };
-            }
-            while let Some(item) = rest.as_slice().first() {
-                let offered = match &mut next {
-                    Some(offered) => offered,
-                    None => next.insert(self.offered(py, item.clone_ref(py))?),
-                };
-                let Some(is_new) = self.try_put(py, offered, otherwise)? else { return Ok(None) };
-                duplicates += usize::from(!is_new);
-                (next, _) = (None, rest.next());
-            }
-            Ok(Some(()))
-        });
-        let accepted = count - rest.len() - duplicates;
-        if rest.len() > 0 {
-            core.reject(rest.len() as u64);
-        }
-        match put {
-            Ok(_) => Ok(accepted),
-            Err(error) => Err(errors::after_accepting(py, error, accepted)),
-        }
+        let mut call = PutMany::new(items)?;
+        let put = until(py, self.core.putter(), may_wait, |_, otherwise| call.try_now(py, self, otherwise));
+        call.reject_rest(self);
+        put.map(|_| call.accepted()).map_err(|error| errors::after_accepting(py, error, call.accepted()))
     }
 }

@@ -1,4 +1,4 @@
-//! `put`, `put_nowait`, `put_many` and `put_async`: items into a set queue.
+//! `put`, `put_nowait`, `put_many` and their coroutines: items into a set queue.
 
 use super::SetQueue;
 use super::state::WaitFor;
@@ -13,7 +13,7 @@ use crate::{arguments, errors};
 use drainq_core::wait::tickets::Request;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyIterator};
 use std::sync::Arc;
 
 impl SetQueue {
@@ -114,6 +114,84 @@ impl AsyncCall for SetPut {
     }
 }
 
+/// Items that a coroutine puts before the other tasks have a turn.
+const IN_A_TURN: usize = 1_000;
+
+/// The call that puts many items from a coroutine.
+struct SetPutMany {
+    queue: Py<SetQueue>,
+    items: Py<PyIterator>,
+    /// The item that is put next, if a try has found no room for it.
+    next: Option<(Py<PyAny>, Identity)>,
+    putter: Option<SetWait>,
+    added: usize,
+    gives_way: bool,
+}
+
+impl SetPutMany {
+    /// Puts the items of a turn; `None` if items are left.
+    fn put_some(&mut self, py: Python<'_>) -> PyResult<Option<()>> {
+        let queue = self.queue.get();
+        for _ in 0..IN_A_TURN {
+            let (item, identity) = match &mut self.next {
+                Some(next) => next,
+                None => match self.items.bind(py).clone().next().transpose()? {
+                    None => return Ok(Some(())),
+                    Some(item) => {
+                        let identity = queue.identity(&item)?;
+                        self.next.insert((item.unbind(), identity))
+                    }
+                },
+            };
+            let Some(is_new) = queue.try_put(py, identity, item)? else {
+                self.putter = Some(queue.putter(identity));
+                return Ok(None);
+            };
+            self.added += usize::from(is_new);
+            (self.next, self.putter) = (None, None);
+        }
+        self.gives_way = true;
+        Ok(None)
+    }
+}
+
+impl AsyncCall for SetPutMany {
+    fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
+        self.gives_way = false;
+        let put = self.put_some(py).map_err(|error| self.marked(py, error))?;
+        if put.is_none() && (otherwise == Otherwise::Wait || self.gives_way) {
+            return Ok(None);
+        }
+        Ok(Some(self.added.into_pyobject(py)?.into_any().unbind()))
+    }
+
+    fn gives_way(&self) -> bool {
+        self.gives_way
+    }
+
+    fn sleeps(&mut self) -> (&mut dyn WaitingPlace, &Arc<EventLoops>) {
+        let putter = self.putter.as_mut().expect("a call that waits has found no room");
+        (putter, &self.queue.get().event_loops)
+    }
+
+    fn marked(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        errors::after_accepting(py, error, self.added)
+    }
+
+    fn method(&self) -> Option<String> {
+        Some("SetQueue.put_many_async".to_owned())
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.queue)?;
+        visit.call(&self.items)?;
+        self.next.as_ref().map_or(Ok(()), |(item, identity)| {
+            visit.call(item)?;
+            identity.traverse(visit)
+        })
+    }
+}
+
 #[pymethods]
 impl SetQueue {
     /// Put an item at the end, waiting for room if there is none.
@@ -206,5 +284,35 @@ impl SetQueue {
             Ok(()) => Ok(added),
             Err(error) => Err(errors::after_accepting(items.py(), error, added)),
         }
+    }
+
+    /// Put items in their order from a coroutine; duplicates are left out: ``await queue.put_many_async(items)``.
+    ///
+    /// Cancelling leaves in what went in.
+    ///
+    /// Args:
+    ///     items: an iterable of items; each is read after the one before it went in.
+    ///     timeout: seconds to wait for room, in all; 0 puts what fits now, and ``None`` waits for ever.
+    /// Returns:
+    ///     What :meth:`put_many` returns, when awaited.
+    /// Raises:
+    ///     ShutDown: the queue is shut down. Of this and any other exception (a cancellation, one from the
+    ///         iterable or a key) the attribute ``accepted`` says how many items had gone in before.
+    ///     ValueError: ``timeout`` is negative or not a number.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import SetQueue
+    ///     >>> asyncio.run(SetQueue().put_many_async(["a", "b", "a"]))
+    ///     2
+    #[pyo3(signature = (items, timeout=None))]
+    fn put_many_async(
+        slf: Py<Self>,
+        items: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<QueueAwaitable> {
+        let items = arguments::items(items)?.unbind();
+        let call = SetPutMany { queue: slf, items, next: None, putter: None, added: 0, gives_way: false };
+        QueueAwaitable::within(call, timeout)
     }
 }
