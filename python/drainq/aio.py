@@ -94,6 +94,15 @@ async def end(queue: Any, number: int, name: str, timeout: float | None) -> Any:
     return await run_aside(getattr(queue, name), timeout if is_over else 0.0)
 
 
+async def end_all(shutdown_all: Callable[[Any], bool], timeout: Any) -> bool:
+    """Shut all queues down on a thread."""
+    if HANDLING.get():
+        raise WouldDeadlock(
+            "shutdown_all_async was awaited in a handler, which it would wait for; await it in another task"
+        )
+    return await run_aside(shutdown_all, timeout)
+
+
 def _refuse_in_handler(queue: Any, number: int, name: str) -> None:
     if number in HANDLING.get():
         raise WouldDeadlock(

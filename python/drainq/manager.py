@@ -131,18 +131,16 @@ class BatchQueueManager:
             KeyError: there is no queue of this name, and ``missing_ok`` is False.
             WouldDeadlock: called from a handler of the queue.
         """
-        name, may_miss = _text(name), flag("missing_ok", missing_ok)
-        found = [(number, queue) for number, (other, queue, _) in list(_queues.items()) if other == name]
-        if not found:
-            if may_miss:
-                return True
-            running = BatchQueueManager.names()
-            raise KeyError(
-                f"name must be that of a queue that runs, got {name!r}; running are {running!r}; "
-                "missing_ok=True takes a name that has ended"
-            )
-        number, queue = found[-1]  # running, or its shutdown was interrupted
-        clean = queue.shutdown(timeout)
+        number, queue = _to_end(name, missing_ok)
+        clean = queue is None or queue.shutdown(timeout)
+        _queues.pop(number, None)
+        return clean
+
+    @staticmethod
+    async def shutdown_async(name: str, timeout: Seconds | None = None, *, missing_ok: bool = False) -> bool:
+        """Call :meth:`shutdown` as a coroutine, which may be cancelled as the queue's ``shutdown_async`` may."""
+        number, queue = _to_end(name, missing_ok)
+        clean = queue is None or await queue.shutdown_async(timeout)
         _queues.pop(number, None)
         return clean
 
@@ -162,6 +160,27 @@ class BatchQueueManager:
         for number, _ in entries:
             _queues.pop(number, None)
         return clean
+
+    @staticmethod
+    async def shutdown_all_async(timeout: Seconds | None = None) -> bool:
+        """Call :meth:`shutdown_all` as a coroutine. When cancelled, it shuts them down all the same."""
+        from drainq.aio import end_all  # asyncio loads with its first use
+
+        return await end_all(BatchQueueManager.shutdown_all, timeout)
+
+
+def _to_end(name: str, missing_ok: bool) -> tuple[int, BatchQueue[Any] | None]:
+    """Return the queue of this name, and its number in the registry."""
+    name, may_miss = _text(name), flag("missing_ok", missing_ok)
+    found = [(number, queue) for number, (other, queue, _) in list(_queues.items()) if other == name]
+    if found:
+        return found[-1]  # running, or its shutdown was interrupted
+    if may_miss:
+        return 0, None
+    raise KeyError(
+        f"name must be that of a queue that runs, got {name!r}; running are {BatchQueueManager.names()!r}; "
+        "missing_ok=True takes a name that has ended"
+    )
 
 
 def _text(name: object) -> str:

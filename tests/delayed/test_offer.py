@@ -254,3 +254,18 @@ def test_a_batch_is_encoded_as_its_messages_are_one_by_one():
         assert in_batch.value.args == (f"message 10 of the batch: {alone.value}",)
     with pytest.raises(UnicodeEncodeError, match="picky"):
         encoded_offers([*batch, ScheduledMessage("k", "bad")], Picky(), now)
+
+
+def test_a_large_batch_is_encoded_in_pieces_so_that_no_native_call_keeps_the_gil_for_long():
+    sizes = []
+
+    class Counting(MsgspecCodec):
+        def encode_many(self, payloads):
+            sizes.append(len(payloads))
+            return super().encode_many(payloads)
+
+    batch = [ScheduledMessage(f"k{n}", n, 1.5) for n in range(2_500)]
+    offers = encoded_offers(batch, Counting(), 5_000)
+    assert [offer.payload for offer in offers] == [str(n).encode() for n in range(2_500)] and max(sizes) <= 1_000
+    with pytest.raises(ValueError, match="^message 2100 of the batch: "):
+        encoded_offers([*batch[:2_100], ScheduledMessage("", 1), *batch], Counting(), 5_000)

@@ -29,7 +29,7 @@ MAY_KNOW = {
         "datasource": "delayed errors sql",
         "delayed": "arguments backoff callables clock errors fork loop_signal monitoring pickling sql statistics threads timer",
         "export": "_native arguments batch_config callables clock delivery errors fork statistics threads",
-        "manager": "_native arguments batch_config errors",
+        "manager": "_native aio arguments batch_config errors",
         "metrics": "_native batch_config columns errors spark sql statistics threads workers",
         "sources": "_native aio arguments backoff callables clock errors fork loop_signal pickling sql statistics threads timer",
         "fork": "logger",

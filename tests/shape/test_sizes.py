@@ -35,15 +35,15 @@ CEILINGS = {
     "binding: multi-queue": (1_236, [f"{BINDING}/multi"]),
     "binding: waiting": (708, [f"{BINDING}/waiting"]),
     "monitoring": (1_156, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
-    "sources": (1_797, [f"{PACKAGE}/sources"]),
+    "sources": (1_839, [f"{PACKAGE}/sources"]),
     "sql": (1_066, [f"{PACKAGE}/sql"]),
-    "delayed queue": (3_843, [f"{PACKAGE}/delayed"]),
+    "delayed queue": (3_847, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (2_998, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_117, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_500, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_148, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_165, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

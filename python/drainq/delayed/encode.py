@@ -18,6 +18,9 @@ from drainq.errors import UnfitItem
 
 _MANY = 8
 """The number of messages from which checking them together is faster than one by one."""
+_AT_ONCE = 1000
+"""The most messages that one native call converts. So none keeps the GIL from an event loop for longer than a few
+milliseconds."""
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 
@@ -30,7 +33,10 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
     if len(messages) == 1 and type(messages[0]) is ScheduledMessage:
         return [_encoded_offer(messages[0], codec, now)]
     try:
-        return _encoded_batch(messages, codec, now)
+        offers: list[Offer] = []
+        for start in range(0, len(messages), _AT_ONCE):
+            offers += _encoded_batch(messages[start : start + _AT_ONCE], codec, now)
+        return offers
     except (TypeError, ValueError):
         for place, message in enumerate(messages):
             try:

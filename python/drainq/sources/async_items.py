@@ -1,4 +1,4 @@
-"""``async for item in source``: the items of a prefetching source, one by one, without stopping the event loop.
+"""``async for item in source`` and ``wait_async``: the waits for a prefetching source that do not stop the event loop.
 
 # Invariants
 
@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from drainq.loop_signal import LoopSignal
@@ -48,3 +50,20 @@ class AsyncItems(Generic[T]):
                 await refilled.wait(LONGEST_WAIT)
         finally:
             source.unsubscribe(refilled.give)
+
+
+async def has_news(source: Any, is_over: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait for a refill of ``source`` after which ``is_over`` returns True. Return False after ``timeout`` seconds."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    refilled = LoopSignal()
+    source.subscribe(refilled.give)
+    try:
+        while not is_over():
+            left = LONGEST_WAIT if deadline is None else min(deadline - time.monotonic(), LONGEST_WAIT)
+            if left <= 0:
+                return False
+            await refilled.wait(left)
+            refilled.clear()
+        return True
+    finally:
+        source.unsubscribe(refilled.give)

@@ -217,6 +217,17 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
         with self._state:
             return self._state.wait_for(self._has_news, timeout)
 
+    async def wait_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`wait` as a coroutine, also in the event loop of an async source."""
+        from drainq.sources.async_items import has_news  # asyncio loads with its first use
+
+        return await has_news(self, self._is_awaited_no_more, seconds_or_none("timeout", timeout))
+
+    def _is_awaited_no_more(self) -> bool:
+        self._replenish()
+        with self._state:
+            return self._has_news()
+
     def _has_news(self) -> bool:
         if not len(self._buffer):
             self._intake.hungry = True

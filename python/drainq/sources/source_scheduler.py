@@ -35,7 +35,7 @@ from drainq.sources.scheduler_plan import StepPlan, checked_plan, names_of, sour
 from drainq.sources.scheduler_strategy import Child, Strategy, checked_split
 from drainq.sources.stats import SchedulerStats
 from drainq.sources.tracker import ItemTracker
-from drainq.threads import ClosedByBlock, run_aside
+from drainq.threads import ClosedByBlock, run_aside, start_aside
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -282,6 +282,31 @@ class SourceScheduler(ClosedByBlock):
             feed.unsubscribe(self.wake)
             self._credits.pop(name, None)
             return feed.drain_held()
+
+    async def add_source_async(self, name: str, source: Any, *, timeout: Seconds | None = None) -> None:
+        """Call :meth:`add_source` as a coroutine. When cancelled, it adds the source all the same."""
+        await run_aside(self.add_source, name, source, timeout=timeout)
+
+    async def remove_source_async(self, name: str, *, timeout: Seconds | None = None) -> list[Any]:
+        """Call :meth:`remove_source` as a coroutine. When cancelled, the source is back, with the items it held."""
+        import asyncio
+
+        account = self._plan.accounts.get(name)
+        running = start_aside(self.remove_source, name, timeout=timeout)
+        try:
+            return await asyncio.wrap_future(running)
+        except (asyncio.CancelledError, GeneratorExit):
+            running.add_done_callback(lambda removed: self._put_back(name, account, removed.exception()))
+            raise
+
+    def _put_back(self, name: str, account: Any, error: BaseException | None) -> None:
+        if error is not None:  # nothing was removed
+            return
+        with self._changing:
+            self._plan = replace(self._plan, accounts={name: account, **self._plan.accounts})
+        if self._loop.running:
+            account.announces = account.feed.subscribe(self.wake)
+        self.wake()
 
     # -- the loop ---------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from drainq.delivery.accounting import Outcome
 from drainq.delivery.sink_contract import to_show
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl
+from drainq.threads import run_aside
 from drainq.workers.buffered_worker import MAX_ROWS, Buffered
 from drainq.workers.holding_worker import log
 from drainq.workers.merged import Entry, Merged
@@ -126,6 +127,10 @@ class DeclaredMetrics(Buffered[Any]):
             removed = self._merged.pop(name)
             self._ready += removed.entries(self._clock.now())
         return self.flush(timeout)
+
+    async def remove_async(self, name: str, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`remove` as a coroutine. When cancelled, it removes the metric all the same."""
+        return await run_aside(self.remove, name, timeout)
 
     # -- holding ----------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from drainq.export.remote.received import Received
 from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.statistics import Statistics
-from drainq.threads import ClosedByBlock
+from drainq.threads import ClosedByBlock, run_aside
 
 log = logging.getLogger("drainq")
 _numbers = itertools.count(1)
@@ -360,6 +360,10 @@ class RemoteServer(ClosedByBlock):
             False if time ran out.
         """
         return self._ended.wait(seconds_or_none("timeout", timeout))
+
+    async def wait_async(self, timeout: Seconds | None = None) -> bool:
+        """Call :meth:`wait` as a coroutine."""
+        return await run_aside(self.wait, timeout)
 
     def close(self, timeout: Seconds | None = None) -> bool:
         """Accept no further batch, wait for the running handlers, acknowledge their batches, and stop.
