@@ -115,6 +115,32 @@ def test_no_call_leaves_a_reference_behind():
     assert wrong == {}
 
 
+def test_an_object_that_several_producers_and_drain_threads_have_at_once_keeps_its_count():
+    """Without a GIL they count at the same moment."""
+
+    class Item:
+        pass
+
+    item, gate = Item(), threading.Barrier(3)
+
+    def produce(call, *arguments):
+        gate.wait(60)
+        for _ in range(20_000):
+            call(*arguments)
+
+    with BatchQueue("shared", consumer=len, threads=2, buffer_size=1_000_000) as queue:
+        before = count(item)
+        calls = ((queue.produce, item), (queue.produce, item), (queue.produce_many, [item, item]))
+        threads = [threading.Thread(target=produce, args=call) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert queue.flush(60)
+        del calls, threads
+    assert count(item) == before
+
+
 def test_an_item_that_only_the_queue_has_ends_on_the_drain_thread_with_its_batch():
     """The producer does nothing meanwhile: without a GIL, an item of its own count would wait until it runs again."""
     ended, handled = [], threading.Event()  # the handler is called when the producer has nothing left

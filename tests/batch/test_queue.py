@@ -150,6 +150,24 @@ def test_what_keeps_the_items_of_a_type_in_order_keeps_them_so_with_several_thre
     assert queue.flush(PATIENCE) and gate.items == list(range(10))
 
 
+@pytest.mark.parametrize("key", [None, type, lambda item: item % 7])
+def test_partitions_take_turns_item_by_item_on_every_path(make_queue, key):
+    """On the fast path of a known type, on the way that reopens it, with and without room, and from a list."""
+    gate = Gate(is_open=False)
+    turns = PartitionSelector.round_robin()
+    queue = make_queue(consumer=gate, partitions=PartitionPolicy.fixed(4), partition_selector=turns, dispatch_key=key,
+                       buffer_size=100, strategy="if_possible")  # fmt: skip
+    assert queue.produce(0)
+    gate.wait_entered()
+    assert all(queue.produce(n) for n in range(1, 203))
+    assert queue.produce_many(list(range(203, 302))) == queue.produce_many(range(302, 401)) == 99
+    assert [usage.used for usage in queue.stats().top_n(4)] == [100] * 4
+    assert not queue.produce(-1) and queue.produce_many([-1, -1, -1]) == 0
+    gate.open()
+    assert queue.flush(PATIENCE) and sorted(gate.items) == list(range(401))
+    assert turns("the next", 4) == 405 % 4
+
+
 def test_handlers_of_two_types_are_called_at_the_same_time(make_queue):
     turns, both = PartitionSelector.round_robin(), threading.Barrier(2, timeout=PATIENCE)
     queue = make_queue(threads=2, partition_selector=turns)

@@ -30,7 +30,7 @@ CEILINGS = {
     "columns": (1_541, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (934, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (990, [BINDING]),
-    "binding: batch queue": (3_503, [f"{BINDING}/batch"]),
+    "binding: batch queue": (3_543, [f"{BINDING}/batch"]),
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_236, [f"{BINDING}/multi"]),
     "binding: waiting": (708, [f"{BINDING}/waiting"]),

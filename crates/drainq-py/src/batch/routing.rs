@@ -4,7 +4,8 @@
 //! # Invariants
 //! 1. A queue has two caches, and at most one of them is in use: of classes, if the class of an item is its type, or of
 //!    the firsts of equal names, if there is a dispatch key. A name is in the cache only if it alone decides key and
-//!    partition (no selector, no `len_of`), and only after the drain threads were started.
+//!    partition (no selector, no `len_of`), and only after the drain threads were started. If partitions take turns
+//!    (`round_robin`), it decides the key alone, and the partition of the route is replaced at each push.
 //! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
 //!    `SharedQueue` that the cache is a field of. A forked child starts with an empty cache. The names are
 //!    kept alive by `types/keys.rs`, so an object at the address of a name is that name.
@@ -23,6 +24,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use std::hint::assert_unchecked;
+use std::sync::atomic::AtomicUsize;
 
 /// The key and the partition of a name's items.
 #[derive(Clone, Copy)]
@@ -128,15 +130,28 @@ impl Routing {
         matches!(self.choice, PartitionChoice::ByType)
     }
 
-    /// Whether the name of an item's type alone decides its key, its partition and its weight (invariant 1).
+    /// Returns the number of choices so far, if the partitions take turns.
+    #[inline(always)]
+    pub fn turns(&self) -> Option<&AtomicUsize> {
+        match &self.choice {
+            PartitionChoice::BuiltIn(selector) => match &selector.get().0 {
+                SelectorRule::RoundRobin(choices) => Some(choices),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether the name of an item's type alone decides its key and its weight, and its partition too, or the
+    /// partitions take turns (invariant 1).
     #[inline]
     pub fn is_by_name(&self) -> bool {
-        self.is_sticky() && self.len_of.is_none()
+        (self.is_sticky() || self.turns().is_some()) && self.len_of.is_none()
     }
 
     /// Whether an item's class alone decides its key, its partition and its weight.
     pub fn is_by_class(&self) -> bool {
-        self.is_by_name() && self.keys.are_types()
+        self.is_sticky() && self.is_by_name() && self.keys.are_types()
     }
 
     /// Returns the route of a value of the dispatch key, if it is in the cache; `None` in place of the answer if there

@@ -19,17 +19,18 @@ use crate::batch::routing::CachedRoute;
 use crate::deadline::MayWait;
 use crate::errors;
 use drainq_core::batch::drop_counts::DropReason;
-use drainq_core::batch::{Key, Keyed, Rejection};
+use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl SharedQueue {
     /// Queues one item if its class has a route and the fast path is open: true if the item was queued.
     #[inline(always)]
     pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
         let Some(route) = self.routing.routes.of_class(object.get_type_ptr()) else { return false };
-        self.push_fast(object, route)
+        self.produce_fast_to(object, route)
     }
 
     /// Queues one item whose dispatch key lies at this address: true if the key is the first of its equals and has a
@@ -37,7 +38,40 @@ impl SharedQueue {
     #[inline(always)]
     pub fn produce_fast_by_name(&self, object: &Bound<'_, PyAny>, name: usize) -> bool {
         let Some(route) = self.routing.named_routes.find(name) else { return false };
-        self.push_fast(object, route)
+        self.produce_fast_to(object, route)
+    }
+
+    #[inline(always)]
+    fn produce_fast_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
+        match self.routing.turns() {
+            None => self.push_fast(object, route),
+            Some(turns) => self.push_in_turn(turns, route, |route| self.push_fast(object, route)),
+        }
+    }
+
+    fn reopen_and_produce_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
+        match self.routing.turns() {
+            None => self.push_and_reopen(object, route),
+            Some(turns) => self.push_in_turn(turns, route, |route| self.push_and_reopen(object, route)),
+        }
+    }
+
+    /// Pushes into the partition whose turn it is. The turn passes on with the item, so that a partition whose fast
+    /// path is closed is not left out. Two producers that share no GIL may have the same turn.
+    #[inline]
+    fn push_in_turn(
+        &self,
+        turns: &AtomicUsize,
+        route: CachedRoute<'_>,
+        push: impl FnOnce(CachedRoute<'_>) -> bool,
+    ) -> bool {
+        let (queue, turn) = (self.queue(), turns.load(Ordering::Relaxed));
+        let partition = queue.partition((turn % queue.partition_count()) as PartitionId);
+        let is_queued = push(CachedRoute { partition, ..route });
+        if is_queued {
+            turns.store(turn.wrapping_add(1), Ordering::Relaxed);
+        }
+        is_queued
     }
 
     /// Queues one item whose dispatch key was `name`, a string or a number or the first of its equals, by the cached
@@ -55,14 +89,14 @@ impl SharedQueue {
 
     #[inline]
     fn produce_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
-        self.push_fast(object, route) || self.push_and_reopen(object, route)
+        self.produce_fast_to(object, route) || self.reopen_and_produce_to(object, route)
     }
 
     /// Queues one item by the cached route if the fast path is closed: wakes the drain thread if it sleeps, and reopens
     /// the fast path. True if the item was queued; false if its class has no route or there is no room.
     pub fn produce_by_cached_route(&self, object: &Bound<'_, PyAny>) -> bool {
         let route = self.routing.routes.of_class(object.get_type_ptr());
-        route.is_some_and(|route| self.push_and_reopen(object, route))
+        route.is_some_and(|route| self.reopen_and_produce_to(object, route))
     }
 
     /// Whether `produce` waits if the partition is full, by the queue's strategy.
