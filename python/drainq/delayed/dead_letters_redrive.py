@@ -52,6 +52,13 @@ class DeadLetterAdmin:
 
         Returns:
             The number of moved messages.
+
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "mail", max_attempts=1) as mail:
+            ...     _ = mail.offer("welcome/ann", "Hello"), mail.poll().nack(error="no such address")
+            ...     print([letter.error for letter in mail.dead_letters()], mail.redrive(prefix="welcome/"))
+            ['no such address'] 1
         """
         wanted = self._which(keys, prefix)
         back = self._session.call(self._session.storage.redrive, self._session.kind, self._session.now(), wanted)

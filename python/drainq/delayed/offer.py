@@ -130,6 +130,13 @@ class OfferMethods(Generic[T]):
         Returns:
             The outcome of each offer, in order.
 
+        Example:
+            >>> from drainq.delayed import DelayedQueue, ScheduledMessage
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     offered = mail.offer_batch([ScheduledMessage(f"mail/{n}", n) for n in (1, 2, 1)])
+            ...     print([outcome.value for outcome in offered], mail.try_poll_many(10).payload)
+            ['created', 'created', 'ignored'] [1, 2]
+
         Source: ``offerBatch`` of funfix ``delayedqueue``.
         """
         if isinstance(messages, ScheduledMessage):

@@ -84,6 +84,14 @@ class Producer(abc.ABC, Generic[Item]):
 
         Raises:
             DeliveryStopped: the other side fails for a reason that waiting does not change.
+
+        Example:
+            >>> from drainq.workers import TopN
+            >>> with TopN(2, score=len, sink=lambda top: print(top), flush_interval=None) as longest:
+            ...     accepted = [longest.produce(word) for word in ("a", "ccc", "bb")]
+            ['ccc', 'bb']
+            >>> accepted
+            [True, True, True]
         """
         put = self._put
         if put is not None:

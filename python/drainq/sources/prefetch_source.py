@@ -136,6 +136,13 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
             ValueError: ``batch_size`` is negative.
             TypeError: ``batch_size`` is no number of items.
             BaseException: with ``on_error="raise"``, the source's error since the last pull. Nothing is taken.
+
+        Example:
+            >>> source = PrefetchSource(iter(range(5)), 5, 1)
+            >>> source.wait(), source.get_next_batch(2)
+            (True, [0, 1])
+            >>> source.close()
+            True
         """
         if self._reports.error is not None:
             error = self._reports.take_error()

@@ -207,6 +207,13 @@ class CronService(CronChecks[T], ClosedByBlock):
         Raises:
             TypeError: ``payload_of`` cannot be called with a time.
             ValueError: the expression does not parse, the zone is unknown, or the prefix blank.
+
+        Example:
+            >>> from drainq.delayed import DelayedQueue
+            >>> with DelayedQueue.open("memory:", "reports") as queue:
+            ...     with queue.cron.install_cron("weekly/", "0 6 * * MON", lambda at: at.isoformat(), tz="Europe/Berlin"):
+            ...         print([schedule.description for schedule in queue.cron.schedules()], queue.stats().scheduled)
+            ['cron 0 6 * * MON in Europe/Berlin'] 1
         """
         check_callable("payload_of", payload_of, "at")
         text, zone = checked_expression(expression), zone_of(tz)

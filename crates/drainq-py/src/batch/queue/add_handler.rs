@@ -34,6 +34,17 @@ impl BatchQueue {
     ///         generator function), or ``type`` is no class.
     ///     ValueError: ``weight`` is not above 0, or larger than 1,048,576.
     ///     DrainqError: the queue is shut down.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue
+    ///     >>> texts = []
+    ///     >>> with BatchQueue("by type") as queue:
+    ///     ...     queue.add_handler(str, texts.extend)
+    ///     ...     queue.add_handler(int, len)
+    ///     ...     queue.produce_many([1, "a", 2, "b"])
+    ///     4
+    ///     >>> texts
+    ///     ['a', 'b']
     #[pyo3(signature = (r#type, handler, weight=1.0), text_signature = "($self, type, handler, weight=1.0)")]
     fn add_handler(
         &self,

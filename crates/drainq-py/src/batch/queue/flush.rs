@@ -27,6 +27,15 @@ impl BatchQueue {
     ///     True if so, False if the time ran out or a shutdown gave up on items.
     /// Raises:
     ///     WouldDeadlock: called from a handler of this queue.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue
+    ///     >>> seen = []
+    ///     >>> queue = BatchQueue("hits", consumer=seen.extend)
+    ///     >>> queue.produce("a"), queue.flush(timeout=60), seen
+    ///     (True, True, ['a'])
+    ///     >>> queue.shutdown()
+    ///     True
     #[pyo3(signature = (timeout=None))]
     fn flush(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>) -> PyResult<bool> {
         let deadline = Deadline::after("timeout", timeout)?;

@@ -146,6 +146,14 @@ impl BatchQueue {
     ///         and the queue is ``BLOCKING``.
     ///     MemoryError: there is no memory for the item, which is not counted as offered.
     ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue
+    ///     >>> with BatchQueue("hits", consumer=print) as queue:
+    ///     ...     accepted = queue.produce("/index")
+    ///     ['/index']
+    ///     >>> accepted, queue.produce("too late")
+    ///     (True, False)
+    ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``.
     pub fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.shared().produce(item, self.shared().may_wait())
@@ -162,6 +170,16 @@ impl BatchQueue {
     ///     WouldDeadlock: it would wait, and was called from a handler of this queue.
     ///     MemoryError: as ``produce``.
     ///     ValueError: ``timeout`` is negative or not a number.
+    ///
+    /// Example:
+    ///     >>> import threading
+    ///     >>> from drainq import BatchQueue
+    ///     >>> go_on = threading.Event()
+    ///     >>> with BatchQueue("slow", consumer=lambda batch: go_on.wait(), buffer_size=1) as queue:
+    ///     ...     accepted = [queue.offer(n, timeout=0.01) for n in range(5)]
+    ///     ...     go_on.set()
+    ///     >>> accepted[0], accepted[-1], queue.stats().rejected["full"] > 0
+    ///     (True, False, True)
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is drainq's.
     #[pyo3(signature = (item, timeout=None))]
@@ -188,6 +206,15 @@ impl BatchQueue {
     ///     TypeError: ``items`` is no iterable, or a str or bytes.
     ///     MemoryError: there is no memory for the next item; the items before that are queued.
     ///     Exception: one of the iteration; the items before it are queued.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue
+    ///     >>> sums = []
+    ///     >>> with BatchQueue("numbers", consumer=lambda batch: sums.append(sum(batch))) as queue:
+    ///     ...     queue.produce_many(range(1000))
+    ///     1000
+    ///     >>> sum(sums)
+    ///     499500
     pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared().produce_many(items, self.shared().may_wait())
     }
@@ -196,6 +223,14 @@ impl BatchQueue {
     ///
     /// Takes about two nanoseconds for each queued item: ``per_type`` counts the items in the rings, so
     /// that producers need not count.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue
+    ///     >>> with BatchQueue("hits", consumer=len) as queue:
+    ///     ...     _ = queue.produce_many("abc".split() + ["d"]), queue.flush()
+    ///     >>> stats = queue.stats()
+    ///     >>> stats.accepted, stats.handled, stats.queued
+    ///     (2, 2, 0)
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         stats::take(py, &self.shared)
     }

@@ -36,6 +36,12 @@ impl BatchQueue {
     ///     unrouted; False if something was abandoned.
     /// Raises:
     ///     WouldDeadlock: called from a handler of this queue.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue
+    ///     >>> queue = BatchQueue("hits", consumer=len)
+    ///     >>> queue.produce_many(range(100)), queue.shutdown(timeout=60), queue.running
+    ///     (100, True, False)
     #[pyo3(signature = (timeout=None))]
     pub fn shutdown(
         &self,

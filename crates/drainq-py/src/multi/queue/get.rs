@@ -93,6 +93,15 @@ impl MultiQueue {
     ///     ShutDown: the multi-queue was shut down and nothing can be got any more.
     ///     ValueError: ``timeout`` is negative or not a number.
     ///
+    /// Example:
+    ///     >>> from drainq import MultiQueue
+    ///     >>> queue = MultiQueue()
+    ///     >>> low, high = queue.add_sub_queue("low", priority=2), queue.add_sub_queue("high", priority=1)
+    ///     >>> low.put("later"), high.put("first")
+    ///     (True, True)
+    ///     >>> queue.get(), queue.get(timeout=5)
+    ///     ('first', 'later')
+    ///
     /// Source: ``take`` and ``poll``; the signature is that of ``queue.Queue.get``.
     #[pyo3(signature = (block=true, timeout=None))]
     fn get(
@@ -112,6 +121,12 @@ impl MultiQueue {
     ///     ``(key, item)``.
     /// Raises:
     ///     queue.Empty, ShutDown, ValueError: as :meth:`get`.
+    ///
+    /// Example:
+    ///     >>> from drainq import MultiQueue
+    ///     >>> queue = MultiQueue()
+    ///     >>> queue.add_sub_queue("mail").put("hello"), queue.get_item()
+    ///     (True, ('mail', 'hello'))
     #[pyo3(signature = (block=true, timeout=None))]
     fn get_item(
         &self,

@@ -47,6 +47,14 @@ impl SetQueue {
     ///     items: an iterable of items.
     /// Returns:
     ///     How many of them were in flight.
+    ///
+    /// Example:
+    ///     >>> from drainq import SetQueue
+    ///     >>> pages = SetQueue(in_flight="ack")
+    ///     >>> pages.put("/"), pages.get(), pages.put("/")
+    ///     (True, '/', False)
+    ///     >>> pages.done(["/"]), pages.put("/")
+    ///     (1, True)
     fn done(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {
         let now = self.now(items.py())?;
         let mut were = 0;

@@ -114,6 +114,14 @@ impl SetQueue {
     /// Raises:
     ///     queue.Empty: no item, or none in time.
     ///     ShutDown: the queue is shut down and empty.
+    ///
+    /// Example:
+    ///     >>> from drainq import SetQueue
+    ///     >>> pages = SetQueue()
+    ///     >>> pages.put_many(["/", "/about", "/"])
+    ///     2
+    ///     >>> pages.get(), pages.get()
+    ///     ('/', '/about')
     #[pyo3(signature = (block=true, timeout=None))]
     fn get(
         &self,
