@@ -209,9 +209,10 @@ class CronService(CronChecks[T], ClosedByBlock):
             ValueError: the expression does not parse, the zone is unknown, or the prefix blank.
 
         Example:
+            >>> from datetime import datetime
             >>> from drainq.delayed import DelayedQueue
             >>> with DelayedQueue.open("memory:", "reports") as queue:
-            ...     with queue.cron.install_cron("weekly/", "0 6 * * MON", lambda at: at.isoformat(), tz="Europe/Berlin"):
+            ...     with queue.cron.install_cron("weekly/", "0 6 * * MON", datetime.isoformat, tz="Europe/Berlin"):
             ...         print([schedule.description for schedule in queue.cron.schedules()], queue.stats().scheduled)
             ['cron 0 6 * * MON in Europe/Berlin'] 1
         """
