@@ -5,6 +5,7 @@ On an interpreter with a GIL these tests pass as well; `make test-free-threaded`
 
 from __future__ import annotations
 
+import asyncio
 import operator
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -65,3 +66,49 @@ def test_the_histograms_count_the_calls_of_handlers_that_run_side_by_side():
             found = samples(server.url)
     counted = [sample(found, f"drainq_batch_size_{part}", queue="parallel") for part in ("sum", "count")]
     assert counted == [10_000 * THREADS] * 2
+
+
+def test_a_list_that_another_thread_changes_is_produced_without_an_object_that_has_ended():
+    """Items that another thread takes out of the list end at once, unless the queue has them."""
+    over, handled = threading.Event(), []
+
+    class Item:
+        def __init__(self):
+            self.text = "alive"
+
+    def change(items):
+        for _ in range(2_000):
+            items.clear()
+            items.extend([Item() for _ in range(50)])
+        over.set()
+
+    def handle(batch):
+        handled.extend(item.text for item in batch)
+
+    items: list[Item] = []
+    accepted = 0
+    with BatchQueue("changed", handlers={Item: handle}) as queue:
+        with ThreadPoolExecutor(1) as pool:
+            changes = pool.submit(change, items)
+            while not over.is_set():
+                accepted += queue.produce_many(items)
+            changes.result(PATIENCE)
+        assert queue.flush(PATIENCE)
+    assert len(handled) == accepted and set(handled) <= {"alive"}
+
+
+def test_a_task_that_waits_for_room_is_woken_whenever_a_pass_makes_some():
+    """A pass that makes room at the moment in which the task looks for the last time: no task sleeps for ever."""
+
+    async def main(queue):
+        async def produce(first):
+            for number in range(first, first + 2_000):
+                assert await queue.produce_async(number)
+
+        await asyncio.wait_for(asyncio.gather(*(produce(first * 2_000) for first in range(4))), 2 * PATIENCE)
+
+    handled = []
+    with BatchQueue("small", consumer=handled.extend, buffer_size=1) as queue:
+        asyncio.run(main(queue))
+        assert queue.flush(PATIENCE)
+    assert sorted(handled) == list(range(8_000))

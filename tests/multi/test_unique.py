@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import random
+import threading
 import weakref
 from collections import Counter
+from queue import Full
 
 import pytest
 
@@ -170,3 +172,24 @@ def test_a_cycle_through_an_item_and_its_key_is_collected():
 def test_what_makes_no_key_is_refused(unique):
     with pytest.raises(TypeError, match="unique"):
         MultiQueue().add_sub_queue("a", unique=unique)
+
+
+def test_an_item_that_finds_no_room_is_no_duplicate_of_one_that_another_thread_is_putting():
+    """Without a GIL two puts of equal items run at once; neither may see the key of the other before its item is in."""
+    sub = MultiQueue().add_sub_queue("s", capacity=1, unique=True)
+    assert sub.put("in the way")
+    answers = []
+
+    def put():
+        for _ in range(5_000):
+            try:
+                answers.append(sub.put_nowait("k"))
+            except Full:
+                pass
+
+    threads = [threading.Thread(target=put) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [] and sub.stats().rejected == 15_000 and sub.stats().duplicates == 0
