@@ -134,9 +134,25 @@ pub struct LineFormat {
     pub fields: Vec<Field>,
     /// The text after the last field; None if the lines are JSON.
     pub tail: Option<String>,
+    /// By a first byte, the fields of JSON whose paths begin with it, one bit each; by 0 those that begin with no text.
+    beginnings: [u64; 256],
 }
 
 impl LineFormat {
+    /// Makes a format, of JSON with at most 64 fields.
+    pub fn new(prefix: Prefix, fields: Vec<Field>, tail: Option<String>) -> Self {
+        let mut beginnings = [0; 256];
+        for (place, field) in fields.iter().enumerate().take(64) {
+            beginnings[usize::from(field.before.bytes().next().unwrap_or(0))] |= 1 << place;
+        }
+        Self { prefix, fields, tail, beginnings }
+    }
+
+    /// Returns the fields of JSON whose paths may begin with this key: most lines have many keys that are in none.
+    pub(super) fn beginning_as(&self, key: &[u8]) -> u64 {
+        self.beginnings[usize::from(key.first().copied().unwrap_or(0))]
+    }
+
     /// Reads a line that is no JSON, without its line end.
     pub fn parse<'a>(&self, line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Reason> {
         let mut record = Record { client: b"-", endpoint: NO_ENDPOINT, ..Record::default() };

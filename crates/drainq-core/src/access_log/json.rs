@@ -7,7 +7,7 @@
 //! 3. Of the fields for one column, the first one with a value is read.
 
 use super::endpoint::NO_ENDPOINT;
-use super::format::{Field, Meaning};
+use super::format::{Field, LineFormat, Meaning};
 use super::line::{LastStamp, Reason, Record, beginning};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -21,11 +21,11 @@ pub const FIELDS: usize = 64;
 /// The value of each field in a line.
 pub type Values<'a> = Vec<Option<Cow<'a, [u8]>>>;
 
-/// Returns the values of a line. `fields` are at most [`FIELDS`], each with the path in front: keys joined by NUL.
-pub fn values<'a>(line: &'a [u8], fields: &[Field]) -> Result<Values<'a>, Reason> {
-    let mut values = vec![None; fields.len()];
+/// Returns the values of a line. The format has at most [`FIELDS`] fields, each with the path in front.
+pub fn values<'a>(line: &'a [u8], format: &LineFormat) -> Result<Values<'a>, Reason> {
+    let mut values = vec![None; format.fields.len()];
     let mut reader = serde_json::Deserializer::from_slice(line);
-    let object = Object { fields, within: u64::MAX, depth: 0, values: &mut values };
+    let object = Object { format, within: u64::MAX, depth: 0, values: &mut values };
     let read = object.deserialize(&mut reader).and_then(|()| reader.end());
     read.map(|()| values).map_err(|error| match (beginning(line), error.classify()) {
         (Reason::Beginning, Category::Eof) => Reason::Cut,
@@ -72,7 +72,7 @@ fn column_of(meaning: Meaning) -> usize {
 
 /// An object whose keys are those at `depth` bytes of the paths of some fields, one bit each.
 struct Object<'f, 'v, 'a> {
-    fields: &'f [Field],
+    format: &'f LineFormat,
     within: u64,
     depth: usize,
     values: &'v mut Values<'a>,
@@ -102,17 +102,17 @@ impl<'de> Visitor<'de> for Object<'_, '_, 'de> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        let Self { fields, within, depth, values } = self;
-        while let Some(found) = map.next_key_seed(Key { fields, within, depth })? {
+        let Self { format, within, depth, values } = self;
+        while let Some(found) = map.next_key_seed(Key { format, within, depth })? {
             match found {
                 UnderKey::Value(place) => {
-                    let is_number = fields[place].meaning.is_number();
+                    let is_number = format.fields[place].meaning.is_number();
                     map.next_value_seed(Value { slot: &mut values[place], is_number })?;
                 }
                 UnderKey::Object(0, _) => {
                     map.next_value::<IgnoredAny>()?;
                 }
-                UnderKey::Object(within, depth) => map.next_value_seed(Object { fields, within, depth, values })?,
+                UnderKey::Object(within, depth) => map.next_value_seed(Object { format, within, depth, values })?,
             }
         }
         Ok(())
@@ -126,7 +126,7 @@ enum UnderKey {
 }
 
 struct Key<'f> {
-    fields: &'f [Field],
+    format: &'f LineFormat,
     within: u64,
     depth: usize,
 }
@@ -148,12 +148,11 @@ impl Visitor<'_> for Key<'_> {
 
     fn visit_bytes<E>(self, key: &[u8]) -> Result<UnderKey, E> {
         let mut within = 0;
-        for (place, field) in self.fields.iter().enumerate() {
-            let path = || &field.before.as_bytes()[self.depth..];
-            if self.within >> place & 1 == 1
-                && (key.is_empty() || path().first() == key.first()) // most keys differ here, without a call
-                && let Some(rest) = path().strip_prefix(key)
-            {
+        let mut left = if self.depth == 0 { self.format.beginning_as(key) } else { self.within };
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if let Some(rest) = self.format.fields[place].before.as_bytes()[self.depth..].strip_prefix(key) {
                 match rest.first() {
                     None => return Ok(UnderKey::Value(place)),
                     Some(0) => within |= 1 << place,

@@ -111,7 +111,7 @@ impl Records {
     }
 
     fn read_json(&mut self, line: &[u8], format: &LineFormat) -> Result<(), Reason> {
-        let values = json::values(format.prefix.strip(line).ok_or(Reason::Prefix)?, &format.fields)?;
+        let values = json::values(format.prefix.strip(line).ok_or(Reason::Prefix)?, format)?;
         let record = json::record(&format.fields, &values, &mut self.last)?;
         self.push(&record);
         Ok(())

@@ -56,7 +56,7 @@ fn format_of((prefix, fields, tail): Declared) -> PyResult<LineFormat> {
         let meaning = Meaning::named(&name, scale);
         Ok(Field { before, meaning: meaning.ok_or_else(|| errors::bad_value(format!("no such field: {name:?}")))? })
     };
-    Ok(LineFormat { prefix, fields: fields.into_iter().map(field).collect::<PyResult<_>>()?, tail })
+    Ok(LineFormat::new(prefix, fields.into_iter().map(field).collect::<PyResult<_>>()?, tail))
 }
 
 fn read(piece: &[u8], format: Option<&LineFormat>) -> (Records, Vec<BadLine>) {
