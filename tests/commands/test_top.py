@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import socket
 import sys
+import time
 from http.client import BadStatusLine
 from types import SimpleNamespace
 from unittest.mock import MagicMock, call
@@ -351,6 +354,26 @@ def test_a_live_screen_draws_with_rates_from_its_second_look_on_until_it_is_inte
     assert (drawn[1], drawn[3], pauses) == (FRAME, KeyboardInterrupt, [2.5] * 3)
     assert drawn[0].startswith(FRAME.splitlines()[0]) and "in -/s, out -/s" in drawn[0] and "threads 1" in drawn[0]
     assert "in 3/s, out 4/s" in drawn[2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminal")
+def test_a_live_screen_ends_with_q_typed_without_enter_and_gives_the_keyboard_back(monkeypatch):
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    scrapes = iter([scraped(1), scraped(3)])
+    monkeypatch.setattr(top, "scrape", lambda url: next(scrapes))
+    monkeypatch.setattr(top, "_screen", lambda: contextlib.nullcontext(lambda lines: os.write(ours, next(keys))))
+    monkeypatch.setattr(top, "time", time)
+    keys = iter([b"x", b"q"])
+    with open(theirs) as keyboard:
+        monkeypatch.setattr(top.sys, "stdin", keyboard)
+        assert top._live(["h:1"], 0.05) == 0
+        assert termios.tcgetattr(keyboard) == before
+    os.close(ours)
+    assert next(keys, None) is None
 
 
 def test_the_screen_of_rich_is_the_second_page_and_colours_names_losses_and_rates(monkeypatch):

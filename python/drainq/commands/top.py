@@ -1,18 +1,20 @@
 """``drainq top``: shows the queues of running programs on one screen, read from their metrics endpoints.
 
-1. On a terminal the screen is redrawn each interval, with colours if ``rich`` is installed. Otherwise one frame is
-   printed, as with ``--once``.
+1. On a terminal the screen is redrawn each interval until ``q``, with colours if ``rich`` is installed. Otherwise one
+   frame is printed, as with ``--once``.
 2. Exit codes: 0 every endpoint answered, 1 an endpoint did not, 2 a user's mistake, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import select
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -83,15 +85,43 @@ def one_frame(urls: Sequence[str], interval: float, *, as_json: bool, pause: Cal
 
 
 def _live(urls: Sequence[str], interval: float) -> int:
-    """Draw the screen until Ctrl-C."""
-    scrapes: list[Scrape] = []
-    with _screen() as draw:
+    """Draw the screen until ``q`` or Ctrl-C. Return the exit code, by the last look."""
+    with _keys() as asked_to_end, _screen() as draw:
         before: Sequence[Scrape | None] = [None] * len(urls)
         while True:
             scrapes, processes = look(urls, before)
             draw(frame(processes, width()))
+            if asked_to_end(interval):
+                return int(any(one.error is not None for one in scrapes))
             before = scrapes
-            time.sleep(interval)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yield a function that waits some seconds, or less until ``q`` is typed, and returns whether it was."""
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield lambda seconds: bool(time.sleep(seconds))
+        return
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    settings = termios.tcgetattr(keyboard)
+
+    def wait(seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([keyboard], [], [], left)[0]:
+                typed = os.read(keyboard, 100)
+                if not typed or b"q" in typed.lower():  # nothing: the terminal is gone
+                    return True
+        return False
+
+    tty.setcbreak(keyboard)  # a key comes without Enter; Ctrl-C stays an interrupt
+    try:
+        yield wait
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, settings)
 
 
 class _Plain:
