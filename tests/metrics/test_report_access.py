@@ -105,3 +105,14 @@ def test_text_has_contrast_by_day_and_in_the_dark(text, ink, ground):
     for colours in pages:
         light, dark = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_a_plot_brings_the_ground_that_its_text_is_read_on(text):
+    """The page is dark in the dark, so a plot without a ground of its own has dark text on it."""
+    plots = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(plots) == 5
+    for plot in plots:
+        [ground] = re.findall(r"#chart-[\w-]+{background-color:(?:#(\w+))?", plot)
+        inks = set(re.findall(r"text[\w.-]*{[^}]*fill:#(\w+)", plot))
+        assert ground and inks
+        assert min((luminance(ground) + 0.05) / (luminance(ink) + 0.05) for ink in inks) >= 4.5

@@ -24,7 +24,7 @@ from drainq.metrics.tables import PERCENTS
 if TYPE_CHECKING:
     from drainq._native import DDSketch
 
-BLUE, RED, INK, SOFT, GUIDE = "#2f6fab", "#c8452d", "#222831", "#8a94a0", "#e3e7ec"
+BLUE, RED, INK, SOFT, GUIDE, GROUND = "#2f6fab", "#c8452d", "#222831", "#8a94a0", "#e3e7ec", "#ffffff"
 CLASSES = {"1xx": "#9aa5b1", "2xx": "#4c9f70", "3xx": "#6a8fc7", "4xx": "#e0a33a", "5xx": "#c8452d"}
 PERCENTILE_COLOURS = ("#9cc3e6", "#2f6fab", "#12304f")
 WIDTH, LINE_HEIGHT, BAR_HEIGHT, MARGIN = 960, 300, 28, 40  # of a plot, in the units of its picture
@@ -173,7 +173,7 @@ def _config(height: int, colours: Sequence[str], *, opacity: str = ".25") -> Any
     from pygal.style import Style
 
     style = Style(
-        background="transparent", plot_background="transparent", colors=tuple(colours), opacity=opacity,
+        background=GROUND, plot_background="transparent", colors=tuple(colours), opacity=opacity,
         foreground=INK, foreground_strong=INK, foreground_subtle=GUIDE, value_colors=(INK,),
         guide_stroke_color=GUIDE, guide_stroke_dasharray="none",
         major_guide_stroke_color=GUIDE, major_guide_stroke_dasharray="none",

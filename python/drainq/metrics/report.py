@@ -59,7 +59,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var
   max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
 h1 {{ font-size: 1.5rem; margin-bottom: 0; }} h2 {{ font-size: 1.1rem; margin: 2.2rem 0 .4rem; }}
 p.sub {{ color: var(--soft); margin-top: .2rem; }}
-.wide {{ overflow-x: auto; }} svg {{ width: 100%; min-width: 40rem; height: auto; background: #fff; }}
+.wide {{ overflow-x: auto; }} svg {{ width: 100%; min-width: 40rem; height: auto; }}
 .tiles {{ display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }}
 .tile {{ flex: 1 1 8rem; background: var(--tile); border-radius: .5rem; padding: .6rem .9rem; }}
 .tile b {{ display: block; font-size: 1.35rem; }} .tile span {{ color: var(--soft); font-size: .85rem; }}
