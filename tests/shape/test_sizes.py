@@ -27,7 +27,7 @@ CEILINGS = {
     "core: batch queue": (4_004, [CORE]),
     "core: multi-queue": (1_506, [f"{CORE}/multi"]),
     "set queue": (1_226, [f"{CORE}/sources", f"{BINDING}/sources"]),
-    "columns": (1_541, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
+    "columns": (1_547, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (934, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (990, [BINDING]),
     "binding: batch queue": (3_543, [f"{BINDING}/batch"]),
@@ -43,7 +43,7 @@ CEILINGS = {
     "exporters": (1_946, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_500, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_165, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_189, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 
