@@ -71,7 +71,8 @@ def test_more_bad_lines_than_max_bad_are_exit_code_1_each_time(metrics, tmp_path
         for path in (log, log, renamed, log):
             assert metrics(path, "--quiet") == (bad > 1), (name, path)
             said = f"drainq: {bad} of {all_lines} lines of '{path}' are bad, more than 1 %; the first is line {first}: "
-            said += f"no 'client ident user [' at the start (read as common or combined): {wrong}"
+            remedy = "; declare another format with --format" if bad == all_lines else ""
+            said += f"no 'client ident user [' at the start (read as common or combined{remedy}): {wrong}"
             assert capsys.readouterr() == ("", said if bad > 1 else ""), (name, path)
     assert metrics(tmp_path / "most.log", "--quiet", "--max-bad", "100%") == 0
     assert metrics(tmp_path / "one.log", "--quiet", "--max-bad", "0") == 1

@@ -35,7 +35,8 @@ def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) ->
         first = first or _stored_first(database, path)
         where = ""
         if first:
-            read_as = "" if log.format is None else f" (read as {log.format or COMMON})"
+            remedy = "; declare another format with --format" if bad == lines else ""
+            read_as = "" if log.format is None else f" (read as {log.format or COMMON}{remedy})"
             where = f"; the first is line {first[0]:,}: {first[1]}{read_as}: {shortened(first[2], SHOWN)}"
         found.append(f"{bad:,} of {lines:,} lines of {log.path!r} are bad, more than {max_bad:g} %{where}")
     return found

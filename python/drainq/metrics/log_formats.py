@@ -97,6 +97,8 @@ for _column, _meaning, _scale, _names in (
         _MEANINGS[_name] = (_column, len(_MEANINGS), _meaning, _scale)
 _TOMCAT = {"%D": ("duration", 0, "whole", 1e3), "%T": ("duration", 1, "seconds", 1.0)}
 
+_GUNICORNS = {"%f": "%{referer}i", "%a": "%{user-agent}i"}  # Apache has a file and an address there
+
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _GUNICORN = re.compile(r"%\((\{[^}]+\})?(\w)\)s")
 _APACHE = re.compile(r"%[!\d,<>]*(\{[^}]*\})?(\^..|[A-Za-z])")
@@ -248,6 +250,7 @@ def _split(text: str) -> tuple[list[_Found], str]:
         before, carried = carried + text[end : found.start()].replace("%%", "%"), ""
         first, second = found.groups()
         name = first or second if pattern is _NGINX else f"%{(first or '').lower()}{second}"
+        name = _GUNICORNS.get(name, name) if pattern is _GUNICORN else name
         if name == "%t":
             before, carried = f"{before}[", "]"
         end = found.end()
