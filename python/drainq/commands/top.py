@@ -96,11 +96,16 @@ def _live(urls: Sequence[str], interval: float) -> int:
             before = scrapes
 
 
+def _paused(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
     """Yield a function that waits some seconds, or less until ``q`` is typed, and returns whether it was."""
     if sys.platform == "win32" or not sys.stdin.isatty():
-        yield lambda seconds: bool(time.sleep(seconds))
+        yield _paused
         return
     import termios
     import tty
