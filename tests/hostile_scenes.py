@@ -190,13 +190,15 @@ class Batch:
         assert self.queue.shutdown(PATIENCE)
 
     def managed(self) -> None:
-        for make in (BatchQueueManager.create, BatchQueueManager.get_or_create):
+        ends = (BatchQueueManager.shutdown, lambda *named: asyncio.run(BatchQueueManager.shutdown_async(*named)))
+        for make, end in zip((BatchQueueManager.create, BatchQueueManager.get_or_create), ends):
             other = Batch(make)
             other.fill()
             assert BatchQueueManager.get("scene") is other.queue and BatchQueueManager.names() == ["scene"]
-            assert BatchQueueManager.shutdown("scene", PATIENCE)
+            assert end("scene", PATIENCE)
             other.end()
         BatchQueueManager.shutdown_all(PATIENCE)
+        asyncio.run(BatchQueueManager.shutdown_all_async(PATIENCE))
 
     rows: ClassVar[Rows] = {
         "BatchQueue: produce offer stats assignments __repr__": lambda scene: (scene.fill(), repr(scene.queue.stats())),
@@ -204,7 +206,7 @@ class Batch:
         "BatchQueue: remove_handler_async": tasks,
         "BatchQueue: __enter__ __exit__ produce_many shutdown add_handler handler remove_handler": enter,
         "BatchQueue: flush rebalance": flush,
-        "BatchQueueManager: create get_or_create get names shutdown shutdown_all": managed,
+        "BatchQueueManager: create get_or_create get names shutdown shutdown_all shutdown_async shutdown_all_async": managed,
     }
 
     def end(self) -> None:
