@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import accumulate
 
 from drainq.delayed.storage.records import Row
@@ -66,10 +66,7 @@ class DelayedQueueActivity(Statistics):
     handler_time: TimeHistogram
 
 
-COUNTERS = (
-    *("offered", "replaced", "delivered", "acknowledged", "failed", "retried", "buried", "lost"),
-    "schedule_errors",
-)
+COUNTERS = tuple(field.name for field in fields(DelayedQueueActivity) if field.type == "int")
 
 
 class _Times:

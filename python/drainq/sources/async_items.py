@@ -52,13 +52,13 @@ class AsyncItems(Generic[T]):
             source.unsubscribe(refilled.give)
 
 
-async def has_news(source: Any, is_over: Callable[[], bool], timeout: float | None) -> bool:
-    """Wait for a refill of ``source`` after which ``is_over`` returns True. Return False after ``timeout`` seconds."""
+async def wait_for_refills(source: Any, has_news: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait for a refill of ``source`` after which ``has_news`` returns True. Return False after ``timeout`` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     refilled = LoopSignal()
     source.subscribe(refilled.give)
     try:
-        while not is_over():
+        while not has_news():
             left = LONGEST_WAIT if deadline is None else min(deadline - time.monotonic(), LONGEST_WAIT)
             if left <= 0:
                 return False

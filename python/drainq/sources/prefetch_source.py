@@ -226,11 +226,11 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
 
     async def wait_async(self, timeout: Seconds | None = None) -> bool:
         """Call :meth:`wait` as a coroutine, also in the event loop of an async source."""
-        from drainq.sources.async_items import has_news  # asyncio loads with its first use
+        from drainq.sources.async_items import wait_for_refills  # asyncio loads with its first use
 
-        return await has_news(self, self._is_awaited_no_more, seconds_or_none("timeout", timeout))
+        return await wait_for_refills(self, self._look_for_news, seconds_or_none("timeout", timeout))
 
-    def _is_awaited_no_more(self) -> bool:
+    def _look_for_news(self) -> bool:
         self._replenish()
         with self._state:
             return self._has_news()

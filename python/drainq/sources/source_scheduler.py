@@ -247,6 +247,10 @@ class SourceScheduler(ClosedByBlock):
             if name in self._plan.accounts:
                 raise ValueError(f"there is a source {name!r} already; remove it first")
             self._plan = replace(self._plan, accounts={**self._plan.accounts, name: account})
+        self._begin_with(account)
+
+    def _begin_with(self, account: Account) -> None:
+        """Listen to a source that has just been added, and step."""
         if self._loop.running:
             account.announces = account.feed.subscribe(self.wake)
         self.wake()
@@ -304,9 +308,7 @@ class SourceScheduler(ClosedByBlock):
             return
         with self._changing:
             self._plan = replace(self._plan, accounts={name: account, **self._plan.accounts})
-        if self._loop.running:
-            account.announces = account.feed.subscribe(self.wake)
-        self.wake()
+        self._begin_with(account)
 
     # -- the loop ---------------------------------------------------------------------------
 

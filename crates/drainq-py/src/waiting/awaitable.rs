@@ -19,6 +19,9 @@ use pyo3::prelude::*;
 use std::ffi::CString;
 use std::sync::Arc;
 
+/// Items whose keys are hashed that a coroutine puts before the other tasks have a turn.
+pub const IN_A_TURN: usize = 1_000;
+
 /// A call that a coroutine tries until it succeeds. Its end leaves the waiters.
 pub trait AsyncCall: Send + Sync {
     /// Tries the call: its result, or `None` if the call has to wait, or gives up.

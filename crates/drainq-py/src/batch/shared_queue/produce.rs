@@ -23,14 +23,14 @@ use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 impl SharedQueue {
     /// Queues one item if its class has a route and the fast path is open: true if the item was queued.
     #[inline(always)]
     pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
         let Some(route) = self.routing.routes.of_class(object.get_type_ptr()) else { return false };
-        self.produce_fast_to(object, route)
+        self.push_routed(route, |route| self.push_fast(object, route))
     }
 
     /// Queues one item whose dispatch key lies at this address: true if the key is the first of its equals and has a
@@ -38,33 +38,15 @@ impl SharedQueue {
     #[inline(always)]
     pub fn produce_fast_by_name(&self, object: &Bound<'_, PyAny>, name: usize) -> bool {
         let Some(route) = self.routing.named_routes.find(name) else { return false };
-        self.produce_fast_to(object, route)
+        self.push_routed(route, |route| self.push_fast(object, route))
     }
 
+    /// Pushes into the route's partition or, if the partitions take turns, into the one whose turn it is. The turn passes on
+    /// with the item, so that a partition whose fast path is closed is not left out. Two producers that share no GIL may
+    /// have the same turn.
     #[inline(always)]
-    fn produce_fast_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
-        match self.routing.turns() {
-            None => self.push_fast(object, route),
-            Some(turns) => self.push_in_turn(turns, route, |route| self.push_fast(object, route)),
-        }
-    }
-
-    fn reopen_and_produce_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
-        match self.routing.turns() {
-            None => self.push_and_reopen(object, route),
-            Some(turns) => self.push_in_turn(turns, route, |route| self.push_and_reopen(object, route)),
-        }
-    }
-
-    /// Pushes into the partition whose turn it is. The turn passes on with the item, so that a partition whose fast
-    /// path is closed is not left out. Two producers that share no GIL may have the same turn.
-    #[inline]
-    fn push_in_turn(
-        &self,
-        turns: &AtomicUsize,
-        route: CachedRoute<'_>,
-        push: impl FnOnce(CachedRoute<'_>) -> bool,
-    ) -> bool {
+    fn push_routed(&self, route: CachedRoute<'_>, push: impl FnOnce(CachedRoute<'_>) -> bool) -> bool {
+        let Some(turns) = self.routing.turns() else { return push(route) };
         let (queue, turn) = (self.queue(), turns.load(Ordering::Relaxed));
         let partition = queue.partition((turn % queue.partition_count()) as PartitionId);
         let is_queued = push(CachedRoute { partition, ..route });
@@ -89,14 +71,14 @@ impl SharedQueue {
 
     #[inline]
     fn produce_to(&self, object: &Bound<'_, PyAny>, route: CachedRoute<'_>) -> bool {
-        self.produce_fast_to(object, route) || self.reopen_and_produce_to(object, route)
+        self.push_routed(route, |route| self.push_fast(object, route) || self.push_and_reopen(object, route))
     }
 
     /// Queues one item by the cached route if the fast path is closed: wakes the drain thread if it sleeps, and reopens
     /// the fast path. True if the item was queued; false if its class has no route or there is no room.
     pub fn produce_by_cached_route(&self, object: &Bound<'_, PyAny>) -> bool {
         let route = self.routing.routes.of_class(object.get_type_ptr());
-        route.is_some_and(|route| self.reopen_and_produce_to(object, route))
+        route.is_some_and(|route| self.push_routed(route, |route| self.push_and_reopen(object, route)))
     }
 
     /// Whether `produce` waits if the partition is full, by the queue's strategy.

@@ -23,9 +23,6 @@ pub(super) struct PutMany {
     duplicates: usize,
 }
 
-/// Items without duplicates that a coroutine puts before the other tasks have a turn.
-pub(super) const IN_A_TURN: usize = 1_000;
-
 impl PutMany {
     /// Reads the items.
     pub(super) fn new(items: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -37,12 +34,13 @@ impl PutMany {
         Ok(Self { count: all.len(), rest: all.into_iter(), next: None, duplicates: 0 })
     }
 
-    /// Puts what fits; `None` if items are left.
+    /// Puts what fits, of a sub-queue without duplicates up to `most` items; `None` if items are left.
     pub(super) fn try_now(
         &mut self,
         py: Python<'_>,
         sub_queue: &SubQueue,
         otherwise: Otherwise,
+        most: usize,
     ) -> PyResult<Option<()>> {
         if sub_queue.unique.is_none() {
             return match sub_queue.core.try_put_many(&mut self.rest) {
@@ -50,17 +48,6 @@ impl PutMany {
                 Err(refusal) => sub_queue.no_room(py, refusal, otherwise).map(|()| None),
             };
         }
-        self.try_some(py, sub_queue, otherwise, usize::MAX)
-    }
-
-    /// Puts up to `most` items of a sub-queue without duplicates; `None` if items are left.
-    pub(super) fn try_some(
-        &mut self,
-        py: Python<'_>,
-        sub_queue: &SubQueue,
-        otherwise: Otherwise,
-        most: usize,
-    ) -> PyResult<Option<()>> {
         let enough = self.rest.len().saturating_sub(most);
         while let Some(item) = self.rest.as_slice().get(..self.rest.len() - enough).and_then(<[_]>::first) {
             let offered = match &mut self.next {
@@ -255,7 +242,7 @@ impl SubQueue {
     ) -> PyResult<usize> {
         let may_wait = MayWait::new(block, timeout)?;
         let mut call = PutMany::new(items)?;
-        let put = until(py, self.core.putter(), may_wait, |_, otherwise| call.try_now(py, self, otherwise));
+        let put = until(py, self.core.putter(), may_wait, |_, otherwise| call.try_now(py, self, otherwise, usize::MAX));
         call.reject_rest(self);
         put.map(|_| call.accepted()).map_err(|error| errors::after_accepting(py, error, call.accepted()))
     }

@@ -1,12 +1,12 @@
 //! `put_async` and `put_many_async`: items into a sub-queue, from a coroutine.
 
 use super::SubQueue;
-use super::put::{IN_A_TURN, Offered, PutMany};
+use super::put::{Offered, PutMany};
 use crate::arguments;
 use crate::errors;
 use crate::multi::core_types::Wait;
 use crate::waiting::WaitingPlace;
-use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
+use crate::waiting::awaitable::{AsyncCall, IN_A_TURN, QueueAwaitable};
 use crate::waiting::blocking::Otherwise;
 use crate::waiting::event_loops::EventLoops;
 use drainq_core::multi::PutRefusal;
@@ -68,13 +68,9 @@ struct Many {
 impl AsyncCall for Many {
     fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>> {
         let (sub_queue, before) = (self.sub_queue.get(), self.items.rest().len());
-        let put = if sub_queue.unique.is_some() && before > IN_A_TURN {
-            self.items.try_some(py, sub_queue, otherwise, IN_A_TURN)
-        } else {
-            self.items.try_now(py, sub_queue, otherwise)
-        };
-        let put = put.map_err(|error| self.marked(py, error))?;
-        self.gives_way = put.is_none() && before - self.items.rest().len() == IN_A_TURN;
+        let put = self.items.try_now(py, sub_queue, otherwise, IN_A_TURN).map_err(|error| self.marked(py, error))?;
+        let is_a_turn = sub_queue.unique.is_some() && before - self.items.rest().len() == IN_A_TURN;
+        self.gives_way = put.is_none() && is_a_turn;
         if put.is_none() && (otherwise == Otherwise::Wait || self.gives_way) {
             return Ok(None);
         }

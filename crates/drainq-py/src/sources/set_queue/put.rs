@@ -6,7 +6,7 @@ use super::waiting::{SetWait, release};
 use crate::deadline::MayWait;
 use crate::sources::identity::{Identity, KnownItem};
 use crate::waiting::WaitingPlace;
-use crate::waiting::awaitable::{AsyncCall, QueueAwaitable};
+use crate::waiting::awaitable::{AsyncCall, IN_A_TURN, QueueAwaitable};
 use crate::waiting::blocking::{Otherwise, until};
 use crate::waiting::event_loops::EventLoops;
 use crate::{arguments, errors};
@@ -114,15 +114,13 @@ impl AsyncCall for SetPut {
     }
 }
 
-/// Items that a coroutine puts before the other tasks have a turn.
-const IN_A_TURN: usize = 1_000;
-
 /// The call that puts many items from a coroutine.
 struct SetPutMany {
     queue: Py<SetQueue>,
     items: Py<PyIterator>,
     /// The item that is put next, if a try has found no room for it.
     next: Option<(Py<PyAny>, Identity)>,
+    /// The waiter for its room, which keeps its place in the line from try to try.
     putter: Option<SetWait>,
     added: usize,
     gives_way: bool,
@@ -144,7 +142,7 @@ impl SetPutMany {
                 },
             };
             let Some(is_new) = queue.try_put(py, identity, item)? else {
-                self.putter = Some(queue.putter(identity));
+                self.putter.get_or_insert_with(|| queue.putter(identity));
                 return Ok(None);
             };
             self.added += usize::from(is_new);
