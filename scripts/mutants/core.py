@@ -75,6 +75,10 @@ FAULTS: dict[str, dict[str, str]] = {
         "ring_publish": "publish an item Relaxed",
         "ring_read": "read a slot Relaxed",
     },
+    "models::lines::a_waiter_is_woken_by_room_that_is_made_without_the_lock": {
+        "lines_enter_fence": "no fence after a waiter is counted",
+        "lines_wake_fence": "no fence after making room",
+    },
     "models::waiters::a_waiting_producer_is_notified_when_a_slot_is_freed": {
         "waiters_notify_fence": "no fence after freeing",
         "waiters_enter_fence": "no fence after entering",

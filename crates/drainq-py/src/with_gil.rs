@@ -40,10 +40,6 @@ pub fn add(_py: Python<'_>, to: &AtomicU64, more: u64) {
     to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
-/// Orders what two threads store before what they read: the GIL does.
-#[inline(always)]
-pub fn fence() {}
-
 /// A value in a dict or a tuple, which keeps it alive.
 pub type Peeked<'a, 'py> = Borrowed<'a, 'py, PyAny>;
 

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{self, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts one more reference to `object`, unless it is immortal, in the count of all threads.
 #[cfg(not(Py_LIMITED_API))]
@@ -40,11 +40,6 @@ pub fn learn_how_to_count(_py: Python<'_>) {}
 #[inline(always)]
 pub fn add(_py: Python<'_>, to: &AtomicU64, more: u64) {
     to.fetch_add(more, Ordering::Relaxed);
-}
-
-/// Orders what two threads store before what they read.
-pub fn fence() {
-    atomic::fence(Ordering::SeqCst);
 }
 
 /// A value in a dict or a tuple, with a reference of its own: the dict may lose it at any time.

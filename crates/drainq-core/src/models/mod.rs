@@ -14,6 +14,7 @@
 //! | [`sleeper`] | a thread falls asleep while an item is published |
 //! | [`waiters`] | producers that wait for room |
 //! | [`tickets`] | waiters under the lock of their queue |
+//! | [`lines`] | lines of waiters for what changes without their lock |
 //! | [`moves`] | the real queue: partitions that change their owner, growth |
 //! | [`weights`] | the real queue, whose items have weights |
 //! | [`queue_capacity`] | the real queue, whose partitions share a capacity |
@@ -22,6 +23,7 @@
 
 mod append_only_table;
 mod ends;
+mod lines;
 mod moves;
 mod ownership;
 mod pool;
