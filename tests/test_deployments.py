@@ -31,14 +31,12 @@ POSTS, ITEMS_EACH = 50, 100
 METERED = """
 from contextlib import asynccontextmanager
 from starlette.applications import Starlette
-from drainq.monitoring import MetricsServer
+from drainq.monitoring import metrics_target
 import service
-
-{metrics_port}
 
 @asynccontextmanager
 async def lifespan(app):
-    with metrics_port(Path("targets")):
+    with metrics_target("targets"):
         async with service.lifespan(app):
             yield
 
@@ -83,7 +81,7 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, database, t
     service = block(page, "# service.py")
     (tmp_path / "service.py").write_text(service)
     (tmp_path / "wsgi_service.py").write_text("from service import *\n" + block("howto/deploy.md", "# wsgi_service.py"))
-    (tmp_path / "metered.py").write_text(METERED.format(metrics_port=block("howto/monitoring.md", "def metrics_port")))
+    (tmp_path / "metered.py").write_text(METERED)
     targets = tmp_path / "targets"
     targets.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -71,6 +71,13 @@ class Backoff:
         return grown * (1 - self.jitter * chance())
 
 
+def check_backoff(value: object, name: str = "backoff", example: str = "Backoff(0.1, 10.0)") -> Backoff:
+    """Return the argument ``name`` if it is a :class:`Backoff`. Raises TypeError, with an example, if it is none."""
+    if not isinstance(value, Backoff):
+        raise TypeError(f"{name} must be a drainq.Backoff, such as {example}, got {value!r}")
+    return value
+
+
 class Tries:
     """Counts the failed tries of one piece of work, and decides when to try again and when to give up.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -76,6 +77,29 @@ def test_a_failed_batch_keeps_what_it_acknowledged_before(world, stop):
     queue.consume(handle, batch_size=5, stop=stop)
     assert seen == [[0, 1, 2], [1]]
     assert queue.stats().ready == queue.stats().in_flight == 0
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_failed_message_waits_as_long_as_backoff_says(world, asynchronous):
+    queue = world.open(retry=RetryConfig(backoff=Backoff(1, 1)))  # which is for the database
+
+    def fail(envelope):
+        raise ValueError
+
+    async def fail_async(envelope):
+        raise ValueError
+
+    options = {"backoff": Backoff(60, 100, jitter=0), "max_attempts": 4, "until": "empty"}
+    queue.offer("a", 1)
+    waits = []
+    for _ in range(3):
+        asyncio.run(queue.consume_async(fail_async, **options)) if asynchronous else queue.consume(fail, **options)
+        (again,) = queue.peek(key="a")
+        waits.append(round(again.due_at.timestamp() - world.now, 3))
+        world.clock.advance(waits[-1])
+    assert waits == [60, 100, 100]
+    with pytest.raises(TypeError, match=r"backoff must be a drainq.Backoff, such as Backoff\(0.1, 10.0\), got 60"):
+        queue.consume(fail, backoff=60)
 
 
 def test_a_handler_may_speak_for_itself(queue, world, stop):

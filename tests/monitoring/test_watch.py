@@ -80,6 +80,17 @@ def test_a_worker_is_published_as_its_stats_say():
         assert values("drainq_worker_accepted")["top",] == top.stats().accepted == 3
 
 
+def test_an_object_without_another_name_is_published_under_its_own():
+    with (
+        TopN(2, score=float, sink=lambda items: None, name="longest") as top,
+        DelayedQueue.open("memory:", "q") as queue,
+    ):
+        assert (watch(top).name, watch(queue).name) == ("longest", "q")
+    for nameless in (MultiQueue(), SetQueue()):
+        with pytest.raises(ValueError, match="name must be a string with at least 1 character, .* got None"):
+            watch(nameless)
+
+
 class Broken:
     def __init__(self) -> None:
         self.broken = False

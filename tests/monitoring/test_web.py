@@ -12,10 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
 from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-from drainq.monitoring import asgi_app, collector, prometheus_text, wsgi_app
+from drainq.monitoring import asgi_app, collector, prometheus_text, watch, wsgi_app
 from drainq.monitoring.web import AsgiApp
+from drainq.workers import TopN
 
 from .endpoint import OPENMETRICS, exchange
+
+DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPython with a GIL, or 3.14").DelayedQueue
 
 Answer = tuple[str, dict[str, str], bytes]
 
@@ -87,6 +90,15 @@ def test_all_applications_answer_as_the_endpoint_does(server, by: Callable[[str,
                 assert body.endswith(b"# EOF\n") is bool(accept)
             else:
                 assert body == expected_body and min(lengths) > 0
+
+
+def test_the_counters_in_memory_are_those_of_now_and_a_delayed_queue_is_not_asked():
+    with TopN(2, score=float, sink=lambda top: None) as top, DelayedQueue.open("memory:", "q") as queue:
+        watch(top, "now"), watch(queue, "then")
+        top.produce_many([1, 2, 3])
+        queue.offer("a", "x")
+        assert 'drainq_worker_accepted_total{worker="now"} 3' in prometheus_text()
+        assert 'drainq_delayed_ready{queue="then"} 0' in prometheus_text()
 
 
 def test_what_is_no_request_is_refused():

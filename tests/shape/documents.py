@@ -30,6 +30,12 @@ def blocks(document: Path) -> list[Block]:
     ]
 
 
+def files(document: Path) -> dict[str, str]:
+    """Return the document's blocks that begin with the name of a file, by name."""
+    found = [(block.code.partition("\n")[0], block.code) for block in blocks(document) if block.language == "python"]
+    return {first[2:]: code for first, code in found if re.fullmatch(r"# \w+\.py", first)}
+
+
 def program(document: Path) -> str:
     """Return the document's code, as one program whose line numbers are the document's."""
     lines: list[str] = []

@@ -1,8 +1,8 @@
 """The documents tell the truth: their code runs, their links lead somewhere, their verbs exist.
 
 Each ``python`` block runs: the blocks of one document are one program, from top to bottom. Documents
-that start Spark run in ``tests/spark``, on the session of the other tests there. A
-``pycon`` block is a session of its own and prints what it shows. An ``output`` block is what the program
+that start Spark run in ``tests/spark``, on the session of the other tests there. A block that begins with the name of a
+file is that file beside the program; pytest runs it if it is ``test_*.py``. A ``pycon`` block is a session of its own and prints what it shows. An ``output`` block is what the program
 prints. What must not run is fenced as ``text``.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from .documents import DOCUMENTS, FENCE, LINK, blocks, name, program
+from .documents import DOCUMENTS, FENCE, LINK, blocks, files, name, program
 from .project import ROOT
 
 LONGEST_RUN = 60  # seconds for all the code of a document
@@ -34,14 +34,23 @@ def test_the_search_finds_the_documents_and_their_code():
 def test_the_code_of_the_document_runs_and_warns_of_nothing(document, tmp_path):
     script = tmp_path / f"{document.stem}_document.py"  # not the name of a module that it imports
     script.write_text(program(document))
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=LONGEST_RUN, check=False,
-    )  # fmt: skip
+    for file, code in files(document).items():
+        (tmp_path / file).write_text(code)
+    ran = run("-W", "error", script, cwd=tmp_path)
     assert ran.returncode == 0, f"{name(document)}:\n{ran.stdout}{ran.stderr}"
     assert "Traceback" not in ran.stderr, ran.stderr
     shown = "".join(block.code for block in blocks(document) if block.language == "output")
     assert not shown or ran.stdout == shown
+    for tests in tmp_path.glob("test_*.py"):
+        ran = run("-m", "pytest", "-q", "-p", "no:cacheprovider", tests.name, cwd=tmp_path)
+        assert ran.returncode == 0, f"{name(document)}:\n{ran.stdout}{ran.stderr}"
+
+
+def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=LONGEST_RUN, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from drainq.arguments import seconds, whole
-from drainq.backoff import Backoff
+from drainq.backoff import Backoff, check_backoff
 
 MEMORY_POLL_PERIOD = 0.5
 """Seconds. In memory every offer wakes consumers, so the period matters only if a clock is moved by hand."""
@@ -40,8 +40,8 @@ class TimeConfig:
 class RetryConfig:
     """The number of retries of a failed call, and their delays.
 
-    It is used for database calls that failed for a passing reason (a deadlock, a busy file, a lost connection), and for
-    messages whose handler raised in :meth:`~drainq.delayed.DelayedQueue.consume`.
+    It is used for database calls that failed for a passing reason (a deadlock, a busy file, a lost connection). It is
+    also the default for messages whose handler raised: :meth:`~drainq.delayed.DelayedQueue.consume` takes others.
 
     Args:
         backoff: the pauses between the tries.
@@ -63,8 +63,7 @@ total_timeout=30.0, try_timeout=10.0)
     try_timeout: float | None = 10.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.backoff, Backoff):
-            raise TypeError(f"backoff must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {self.backoff!r}")
+        check_backoff(self.backoff)
         if self.max_retries is not None:
             _keep(self, max_retries=whole("max_retries", self.max_retries, least=0))
         if self.total_timeout is not None:

@@ -23,7 +23,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
 
 from drainq.arguments import whole
-from drainq.backoff import Tries
+from drainq.backoff import Backoff, Tries, check_backoff
 from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
@@ -56,6 +56,7 @@ def consumer_loop(
     batch_size: int,
     stop: Any,
     max_attempts: int | None,
+    backoff: Backoff | None,
     max_in_flight: int | Mapping[str, int] | None,
     prefetch: int,
     until: str | None,
@@ -67,7 +68,8 @@ def consumer_loop(
         max_attempts = whole("max_attempts", max_attempts, least=1)
     if until not in (None, "empty"):
         raise ValueError(f'until must be "empty" or None, got {until!r}')
-    return ConsumerLoop(session, batch_size, stop, max_attempts, _limits(max_in_flight), prefetch, until)
+    backoff = session.retry.backoff if backoff is None else check_backoff(backoff)
+    return ConsumerLoop(session, batch_size, stop, max_attempts, backoff, _limits(max_in_flight), prefetch, until)
 
 
 def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -93,6 +95,7 @@ class ConsumerLoop:
         batch_size: int,
         stop: Any,
         max_attempts: int | None,
+        backoff: Backoff,
         limits: dict[str, int],
         prefetch: int,
         until: str | None,
@@ -106,6 +109,7 @@ class ConsumerLoop:
         self._done: Held | None = None
         self.handled = 0
         self._tries = Tries(session.retry.backoff)
+        self._backoff = backoff
         retries = session.retry.max_retries
         self._max_attempts = max_attempts or session.max_attempts or (None if retries is None else retries + 1)
         # With one attempt only, a crash would make dead letters of the messages that wait behind the handled one.
@@ -232,7 +236,7 @@ class ConsumerLoop:
             return
         try:
             for row in envelope._rows:
-                due_at = session.after(session.retry.backoff.delay(row.attempts - 1), "delay")
+                due_at = session.after(self._backoff.delay(row.attempts - 1), "delay")
                 session.nack(lock, [row], due_at, error, self._max_attempts)
         except QueueUnavailable as unavailable:
             session.warn(

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, TypeVar, overload
 
 from drainq.arguments import Seconds, seconds_or_none
+from drainq.backoff import Backoff
 from drainq.delayed.consume import consume, consume_async
 from drainq.delayed.coroutines import twin
 from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
@@ -30,6 +31,7 @@ class Limits(TypedDict, total=False):
     """The arguments that ``consume`` and ``consume_async`` share, for type checkers."""
 
     max_attempts: int | None
+    backoff: Backoff | None
     max_in_flight: int | Mapping[str, int] | None
     prefetch: int
     until: Literal["empty"] | None
@@ -178,6 +180,7 @@ class PollMethods(Generic[T]):
         batch_size: int = 1,
         stop: IsSet | None = None,
         max_attempts: int | None = None,
+        backoff: Backoff | None = None,
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
         until: Literal["empty"] | None = None,
@@ -187,7 +190,7 @@ class PollMethods(Generic[T]):
         """Pass messages to a handler, in this thread or on several, until ``stop`` is set.
 
         When the handler returns, its messages are acknowledged, in one transaction with the next fetch. When it raises,
-        they are due again after ``retry``'s back-off, and become dead letters after the last attempt. While the handler
+        they are due again after ``backoff``, and become dead letters after the last attempt. While the handler
         runs, the lease is extended. After a lost database connection the loop waits and connects again. When ``stop``
         is set, the handler may finish, and messages fetched later are released.
 
@@ -197,6 +200,8 @@ class PollMethods(Generic[T]):
             stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
             max_attempts: deliveries after which a failing message becomes a dead letter; by default the queue's
                 ``max_attempts``, else one more than ``retry.max_retries``.
+            backoff: how long a message waits after a failure, such as ``Backoff(60, 3600)`` for a mail. By default
+                that of ``retry``, which starts at 0.1 s.
             max_in_flight: the most messages of the queue in flight, over all consumers; exact if each consumer has it.
                 Or a mapping from key prefixes to such limits, as ``{"": 20, "mail/": 2}``, with ``""`` for the whole
                 queue: a message whose prefix is full waits, and later messages pass it. ``None`` for no limit. When a
@@ -239,6 +244,7 @@ class PollMethods(Generic[T]):
             batch_size=batch_size,
             stop=stop,
             max_attempts=max_attempts,
+            backoff=backoff,
             max_in_flight=max_in_flight,
             prefetch=prefetch,
             until=until,
@@ -273,6 +279,7 @@ class PollMethods(Generic[T]):
         batch_size: int = 1,
         stop: asyncio.Event | None = None,
         max_attempts: int | None = None,
+        backoff: Backoff | None = None,
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
         until: Literal["empty"] | None = None,
@@ -287,7 +294,7 @@ class PollMethods(Generic[T]):
         Args:
             handler: an async function that takes an envelope or a batch.
             stop: an :class:`asyncio.Event`; ``None`` runs until it is cancelled or the queue is closed.
-            batch_size, max_attempts, max_in_flight, prefetch, until: see :meth:`consume`.
+            batch_size, max_attempts, backoff, max_in_flight, prefetch, until: see :meth:`consume`.
             concurrency: how many handlers run at once, each in a task of its own.
             grace: seconds for which running handlers may go on after ``stop`` was set. Then they are cancelled.
 
@@ -300,6 +307,7 @@ class PollMethods(Generic[T]):
             batch_size=batch_size,
             stop=stop,
             max_attempts=max_attempts,
+            backoff=backoff,
             max_in_flight=max_in_flight,
             prefetch=prefetch,
             until=until,

@@ -5,6 +5,7 @@ A batch queue is published under its own name. :func:`watch` publishes other obj
 
 from drainq._native import MetricsServer
 from drainq.monitoring.opentelemetry import instrument
+from drainq.monitoring.target import metrics_target
 from drainq.monitoring.watch import WatchedObject, watch
 from drainq.monitoring.web import asgi_app, collector, prometheus_text, wsgi_app
 
@@ -14,6 +15,7 @@ __all__ = [
     "asgi_app",
     "collector",
     "instrument",
+    "metrics_target",
     "prometheus_text",
     "watch",
     "wsgi_app",

@@ -15,13 +15,14 @@ Sample = tuple[str, list[str], Any]
 class Kind(NamedTuple):
     """A kind of object: ``name`` is its label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
     ``fields`` are the attributes that become samples. ``more`` makes further ones of the name, the object and the
-    statistics.
+    statistics. ``in_memory``: its ``stats()`` wait for nothing.
     """
 
     name: str
     mark: str
     fields: str
     more: Callable[[str, Any, Any], list[Sample]] = lambda name, thing, stats: []
+    in_memory: bool = True
 
 
 def _scheduler_sources(name: str, scheduler: Any, stats: Any) -> list[Sample]:
@@ -48,6 +49,7 @@ KINDS = (
         "oldest_ready_age",
         "ready scheduled in_flight redelivered dead paused elsewhere expired",
         _delayed_times_and_counters,
+        in_memory=False,
     ),
     Kind("worker", "retried", "accepted sent retried refused dead_lettered lost pending"),
     Kind(

@@ -100,7 +100,14 @@ class WatchedObject(ClosedByBlock):
 _watches: dict[tuple[str, str], WatchedObject] = {}
 
 
-def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
+def sample_what_is_in_memory() -> None:
+    """Publish the counters of the watched objects whose ``stats()`` wait for nothing."""
+    for watched in [*_watches.values()]:
+        if watched._kind is not None and watched._kind.in_memory:
+            watched.sample()
+
+
+def watch(thing: Any, name: str | None = None, *, interval: Seconds = 5.0) -> WatchedObject:
     """Publish the counters of ``thing`` under a name, until it is garbage-collected or :meth:`WatchedObject.close`.
 
     A batch queue is always published under its own name. For a batch queue, this function changes the name.
@@ -108,14 +115,15 @@ def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
     Args:
         thing: a ``MultiQueue``, ``SetQueue``, ``DelayedQueue``, ``PrefetchSource`` or ``SourceScheduler``, a worker or
             an exporter; or a ``BatchQueue``. It is not kept alive.
-        name: the value of the label ``queue``, ``worker``, ``source`` or ``scheduler``. A number is added to a name
-            that is taken.
+        name: the value of the label ``queue``, ``worker``, ``source`` or ``scheduler``; ``None``: its ``name``. A
+            number is added to a name that is taken.
         interval: seconds between two calls of ``stats()``, for an object that is written in Python; more than 0.
     Returns:
         The watched object, with its name and ``close()``.
     Raises:
         TypeError: ``thing`` is none of these.
-        ValueError: ``name`` is empty or contains a NUL character, or ``interval`` is not above 0.
+        ValueError: ``name`` is empty or contains a NUL character, or is missing for an object that has none, or
+            ``interval`` is not above 0.
 
     Example:
         >>> from urllib.request import urlopen
@@ -130,6 +138,8 @@ def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
         >>> 'drainq_multi_sub_queue_depth{queue="outbox",sub_queue="mail"} 1' in text
         True
     """
+    if name is None:
+        name = getattr(thing, "name", None)
     if not isinstance(name, str) or not name or "\0" in name:
         raise ValueError(f"name must be a string with at least 1 character, and none of them NUL, got {name!r}")
     pause = seconds("interval", interval, positive=True)

@@ -1,6 +1,7 @@
 """The endpoint's metrics as text, as an ASGI or WSGI application, or for prometheus_client.
 
-The counters are read at each call, on the caller's thread, with the GIL.
+The counters are read at each call, on the caller's thread, with the GIL. Those of a delayed queue are queries, so they
+are as old as its last sample.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from drainq._native import answer_scrape
+from drainq.monitoring.watch import sample_what_is_in_memory
 
 AsgiApp = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -24,7 +26,12 @@ def prometheus_text() -> str:
         ...     'drainq_batch_accepted_total{queue="hits"} 0' in prometheus_text()
         True
     """
-    return answer_scrape("GET", "")[2]
+    return _answer("GET", "")[2]
+
+
+def _answer(method: str, accept: str) -> tuple[str, list[tuple[str, str]], str]:
+    sample_what_is_in_memory()
+    return answer_scrape(method, accept)
 
 
 class _AsgiApp:  # an instance: Starlette's ``Route`` takes a function for an endpoint, which it would pass a request
@@ -34,7 +41,7 @@ class _AsgiApp:  # an instance: Starlette's ``Route`` takes a function for an en
         if scope["type"] != "http":
             raise ValueError(f"only HTTP requests are answered, got a scope of the type {scope['type']!r}")
         accept = b",".join(value for name, value in scope["headers"] if name == b"accept")
-        status, headers, body = answer_scrape(scope["method"], accept.decode("latin-1"))
+        status, headers, body = _answer(scope["method"], accept.decode("latin-1"))
         pairs = [(name.lower().encode(), value.encode()) for name, value in headers]
         await send({"type": "http.response.start", "status": int(status[:3]), "headers": pairs})
         await send({"type": "http.response.body", "body": body.encode()})
@@ -57,7 +64,7 @@ def wsgi_app() -> WsgiApp:
     """
 
     def metrics(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        status, headers, body = answer_scrape(environ["REQUEST_METHOD"], environ.get("HTTP_ACCEPT", ""))
+        status, headers, body = _answer(environ["REQUEST_METHOD"], environ.get("HTTP_ACCEPT", ""))
         start_response(status, headers)
         return [body.encode()]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
 from drainq.arguments import check_clock_if_given
-from drainq.backoff import Backoff, Tries
+from drainq.backoff import Backoff, Tries, check_backoff
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.sources.prefetch_buffer_size import AutoSize, check_sizes
@@ -92,8 +92,8 @@ class PrefetchOptions(Generic[T]):
             raise ValueError(
                 f"on_error must be 'log', 'raise' or a callable that takes the error, got {self.on_error!r}"
             )
-        if not (self.backoff is None or isinstance(self.backoff, Backoff)):
-            raise TypeError(f"backoff must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {self.backoff!r}")
+        if self.backoff is not None:
+            check_backoff(self.backoff)
         if not (self.name is None or isinstance(self.name, str)):
             raise TypeError(f"name must be a str, got {self.name!r}")
         if not (self.executor is None or callable(getattr(self.executor, "submit", None))):

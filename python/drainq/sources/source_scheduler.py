@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from drainq._native import check_name
 from drainq.arguments import Seconds, seconds_or_none
-from drainq.backoff import Backoff
+from drainq.backoff import Backoff, check_backoff
 from drainq.callables import check_callable
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
@@ -100,8 +100,6 @@ class SourceScheduler(ClosedByBlock):
         check_callable("item_key", item_key, "item")
         if on_error is not None:
             check_callable("on_error", on_error, "name", "error")
-        if not (idle is None or isinstance(idle, Backoff)):
-            raise TypeError(f"idle must be a drainq.Backoff, such as Backoff(0.001, 0.25), got {idle!r}")
         if not (tracker is None or callable(getattr(tracker, "mark", None))):
             raise TypeError(f"tracker must be an ItemTracker, as ItemTracker.open() makes it, got {tracker!r}")
         if not isinstance(sources, Mapping):
@@ -111,7 +109,7 @@ class SourceScheduler(ClosedByBlock):
         self._batch_size = batch_size
         self._backlog = Backlog(backlog, max_backlog, resume_backlog)
         self._on_error = on_error
-        self._idle = _DEFAULT_IDLE if idle is None else idle
+        self._idle = _DEFAULT_IDLE if idle is None else check_backoff(idle, "idle", "Backoff(0.001, 0.25)")
         self._delivery = ShareDelivery(target, tracker, item_key, self._report)
         self._begin()
         accounts = {source_name(name): Account(feed_of(source)) for name, source in sources.items()}

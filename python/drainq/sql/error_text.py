@@ -77,7 +77,7 @@ def _copy(error: BaseException, seen: set[int]) -> BaseException:
     kind = type(error)
     text = _without_values(error).removeprefix(kind.__name__).removeprefix(":").strip()
     if text.startswith("at "):
-        text = "its text is not shown, because it may hold values"
+        text = "its text is not shown, because it may hold values; see log_values"
     copy: BaseException = type(kind.__name__, (Exception,), {"__module__": kind.__module__})(one_line(text))
     for name in ("__cause__", "__context__"):
         before = getattr(error, name)
