@@ -8,7 +8,7 @@ from typing import Any
 
 from drainq import Backoff, BatchQueue, MultiQueue, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy
 from drainq.columns import GroupBy
-from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
+from drainq.delayed import ConnectionPool, DelayedQueue, RetryConfig, TimeConfig
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
 from drainq.sketch import DDSketch
@@ -286,6 +286,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "delayed.AckEnvelope.extend": (with_message("extend"), {"seconds": "seconds"}),
     "delayed.DelayedQueue.poll_async": (with_async_queue("poll_async"), {"timeout": "seconds or None"}),
     "delayed.DelayedQueue.close": (with_delayed("close"), {"timeout": "seconds or None"}),
+    "delayed.ConnectionPool": (
+        lambda **more: ConnectionPool("sqlite:////dev/null", **more),
+        {"try_timeout": "seconds or None"},
+    ),
+    "delayed.ConnectionPool.close": (closed(lambda: ConnectionPool("sqlite:////dev/null"), "close"), {"timeout": "seconds or None"}),
     "delayed.AckEnvelope.nack_async": (with_async_queue("nack_async"), {"delay": "seconds"}),
     "delayed.CronHandle.close": (close_handle, {"timeout": "seconds or None"}),
     "delayed.to_delayed_queue": (parking, {"delay": "seconds"}),

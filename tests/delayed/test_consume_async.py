@@ -218,6 +218,7 @@ def test_what_cannot_be_awaited_is_refused(sqlite, arguments, says):
 
 def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
     options = {"batch_size": 2, "max_attempts": 3, "max_in_flight": {"a": 1}, "prefetch": 7, "until": "empty"}
+    options |= {"backoff": Backoff(60, 60)}
     seen = []
     monkeypatch.setattr(
         "drainq.delayed.consume.consumer_loop",

@@ -16,9 +16,11 @@ from drainq.delayed.storage.postgres import connection as connections
 from drainq.delayed.storage.postgres import direct_libpq
 from drainq.delayed.storage.postgres import pool as module
 from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener, PoolExhausted, TryTimedOut
+from drainq.delayed.storage.postgres.connections import PostgresConnections
 from drainq.delayed.storage.postgres.pool import PostgresPool
 from drainq.delayed.storage.postgres.storage import PostgresStorage
 from drainq.delayed.storage.records import Held, Offer
+from drainq.errors import ShutDown
 from drainq.sql.url import DatabaseUrl
 
 IDLE, BUSY = psycopg.pq.TransactionStatus.IDLE, psycopg.pq.TransactionStatus.INTRANS
@@ -178,7 +180,7 @@ def test_a_closed_pool_closes_each_connection_and_opens_none(pool):
     assert used.closed
     asked = []
     pool._room = types.SimpleNamespace(get=lambda timeout: asked.append(timeout), put=asked.append)
-    with pytest.raises(psycopg.InterfaceError, match="are closed"):
+    with pytest.raises(ShutDown, match="are closed"):
         pool._take()
     assert asked == [30.0, None]
 
@@ -336,7 +338,7 @@ def test_a_wait_that_is_not_patient_ends_at_the_deadline_and_with_it_the_connect
 @pytest.fixture
 def storage():
     url = DatabaseUrl.parse("postgresql://nowhere/db")
-    return PostgresStorage(url, table="t", try_timeout=2.0, max_connections=3, prepare=False)
+    return PostgresStorage(PostgresConnections(url, try_timeout=2.0, max_connections=3, prepare=False), table="t")
 
 
 def test_schedules_have_a_connection_of_their_own_with_the_same_options(storage, monkeypatch):

@@ -37,6 +37,19 @@ def test_consume_and_its_limit_go_by_priority(world):
     assert seen == [8, 5, 2, 7, 4, 1, 6, 3, 0]
 
 
+@pytest.mark.parametrize("by", ["offer", "offer_or_update", "offer_if_not_exists"])
+def test_each_way_to_offer_passes_the_priority_on(world, by):
+    queue = world.open()
+    for key, priority in (("last", 2), ("first", -1), ("next", 0)):
+        getattr(queue, by)(key, key, world.now, priority=priority)
+    assert [(message.key, message.priority) for message in queue.peek(prefix="")] == [
+        ("last", 2),
+        ("first", -1),
+        ("next", 0),
+    ]
+    assert taken(queue) == ["first", "next", "last"]
+
+
 def test_other_queues_know_nothing_of_a_queues_priorities(world):
     queue, other = world.open(), world.open("other")
     queue.offer_or_update("a", "a", world.now, priority=1)

@@ -177,7 +177,7 @@ def test_each_call_that_makes_a_message_due_tells_the_floor_since_when_and_no_ot
     queue, now = postgres.open(max_attempts=3), round(postgres.now * 1000)
     session, told = queue._session, Told()
     session.storage._marks[session.kind] = told
-    monkeypatch.setattr("drainq.delayed.storage.postgres.storage.Listener", lambda opener, channel, heard: heard)
+    monkeypatch.setattr("drainq.delayed.storage.postgres.listen.Listener.subscribe", lambda self, channel, heard: heard)
     hear = session.storage.listen(session.kind, told.news.append)
 
     def since(act):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from drainq import BatchQueue
+from drainq import BatchQueue, WouldDeadlock
 from drainq.delivery import DeliveryError, Undelivered
 from drainq.delivery.item_bytes import bytes_of
 from drainq.delivery.options import SendingSettings, WorkerSettings
@@ -220,6 +220,18 @@ def test_on_error_gets_what_is_refused_or_lost_and_nothing_of_it_is_logged_twice
         sums.flush(PATIENCE)
         assert told[2:] == [([0], ZeroDivisionError)] and sums.stats().refused == 1
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_on_error_gets_the_items_of_an_error_of_drainqs_too(caplog):
+    def key(item):
+        raise WouldDeadlock("the key waits for its own queue")
+
+    told = []
+    options = {"sink": len, "on_error": lambda items, error: told.append((items, type(error)))}
+    with MetricsAggregator(key=key, merge=max, **options) as sums:
+        sums.produce(0)
+        sums.flush(PATIENCE)
+        assert told == [([0], WouldDeadlock)] and sums.stats().refused == 1
 
 
 @pytest.mark.parametrize("late", [None, Unavailable("too late")])

@@ -8,6 +8,7 @@
 | ``storage_session`` | the access of one open queue to its storage, shared by all interfaces |
 | ``message``, ``encode``, ``codec`` | offered messages, and their encoding |
 | ``envelope``, ``consume``, ``consume_loop``, ``lease`` | a leased message, the consuming loops, the lease |
+| ``connection_pool`` | the connections that queues share |
 | ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; retries; exceptions |
 | ``wake`` | wakes waiting consumers |
 | ``activity`` | the counters of this process |
@@ -24,6 +25,7 @@ from drainq.delayed.activity import DelayedQueueActivity, TimeHistogram
 from drainq.delayed.admin import DelayedQueueStats
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
+from drainq.delayed.connection_pool import ConnectionPool
 from drainq.delayed.cron.admin import InstalledSchedule
 from drainq.delayed.cron.cron_message import CronMessage
 from drainq.delayed.cron.daily_schedule import CronDailySchedule
@@ -43,6 +45,7 @@ __all__ = [
     "BytesCodec",
     "Clock",
     "Codec",
+    "ConnectionPool",
     "CronDailySchedule",
     "CronHandle",
     "CronMessage",

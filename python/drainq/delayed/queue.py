@@ -27,6 +27,7 @@ from drainq.clock import Clock
 from drainq.delayed.admin import Admin, queues_at
 from drainq.delayed.codec import Codec, PayloadT
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
+from drainq.delayed.connection_pool import ConnectionPool
 from drainq.delayed.coroutines import twin_of_open
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
@@ -83,7 +84,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
     @staticmethod
     @helpful
     def open(
-        url: str,
+        url: str | ConnectionPool,
         queue: str = "default",
         *,
         codec: Codec[PayloadT] | None = None,
@@ -108,7 +109,8 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         Many processes may do so at once.
 
         Args:
-            url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
+            url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``;
+                or a :class:`ConnectionPool`, whose connections many queues share.
             queue: the queue's name.
             codec: converts payloads to bytes; by default JSON. Queues with different codecs are separate.
             table: the table's name; queues may share one.
@@ -122,7 +124,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
             source: the queue's name in envelopes; by default its name.
             notify: whether offers wake consumers in other processes at once. PostgreSQL only: with an SQLite file
                 consumers poll, and a queue in memory has one process.
-            max_connections: PostgreSQL: the most connections; schedules use one more.
+            max_connections: PostgreSQL: the most connections; schedules use one more. A pool has its own number.
             prepare: PostgreSQL: whether to prepare statements on the server, which makes them twice as fast. ``None``:
                 yes, unless there is a pooler. ``True`` behind a pooler in transaction mode requires a pooler that
                 tracks prepared statements (pgbouncer from 1.21 on with ``max_prepared_statements``).
@@ -140,6 +142,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
 
         Raises:
             ValueError: the URL, a name or a limit is invalid.
+            ShutDown: the pool is closed.
             ImportError: the back end's driver is not installed.
             QueueUnavailable: the database could not be reached, or was locked, for the time of ``retry``.
             QueueBroken: the database refuses: a wrong password, a missing right.

@@ -84,7 +84,6 @@ class Session:
         self.calls = CallThreads(storage.most_calls)
         """Runs the calls of coroutines."""
         self.closed = False
-        self.listener: Closeable | None = None
         self._renew_in_child()
         renew_in_child(self)
 
@@ -92,6 +91,7 @@ class Session:
         host = platform.node().encode("ascii", "backslashreplace").decode()
         self.storage.holder = "/".join((host, str(os.getpid()), *self._consumer))
         self._listener_lock = threading.Lock()
+        self.listener: Closeable | None = None
         self._prefetched: list[Prefetched] = []
         self.activity = Activity()
 

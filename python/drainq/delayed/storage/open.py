@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.connection_pool import ConnectionPool
 from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.table_names import TableNames
@@ -17,7 +18,7 @@ from drainq.sql.url import DatabaseUrl, shown
 
 
 def open_storage(
-    url: str,
+    url: str | ConnectionPool,
     *,
     table: str,
     time: TimeConfig,
@@ -31,10 +32,16 @@ def open_storage(
     This does not connect: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 
     Raises:
-        ValueError: the URL names no back end.
+        ValueError: the URL names no back end, or an option belongs to the pool.
+        ShutDown: the pool is closed.
         ImportError: the back end's driver is not installed.
     """
     TableNames(table)  # a bad name is the same error on every back end
+    shared = None
+    if isinstance(url, ConnectionPool):
+        if max_connections != 10 or prepare is not None:
+            raise ValueError("max_connections and prepare belong to the pool: pass them to ConnectionPool")
+        shared, url = url.shared(), url.url
     if url == "memory:":
         from drainq.delayed.storage.sqlite.storage import MemoryStorage  # SQLite is imported when it is asked for
 
@@ -45,17 +52,14 @@ def open_storage(
     address = (where.dialect.name, where.dialect.address(where.target), table)
     if where.dialect.name == "postgresql":
         postgres_driver()  # refuses with the name of the extra; the storage imports the driver by its name
+        from drainq.delayed.storage.postgres.connections import PostgresConnections
         from drainq.delayed.storage.postgres.storage import PostgresStorage
 
-        server = PostgresStorage(
-            where,
-            table=table,
-            poll_period=time.poll_period,
-            try_timeout=retry.try_timeout,
-            max_connections=max_connections,
-            prepare=prepare,
+        connections = shared or PostgresConnections(
+            where, try_timeout=retry.try_timeout, max_connections=max_connections, prepare=prepare
         )
-        return server, address
+        period, is_shared = time.poll_period, shared is not None
+        return PostgresStorage(connections, table=table, poll_period=period, shared=is_shared), address
     if where.dialect.name != "sqlite":
         raise ValueError(f"no storage of a delayed queue is known for {where.dialect.name}")
     from drainq.delayed.storage.sqlite.storage import SQLiteStorage

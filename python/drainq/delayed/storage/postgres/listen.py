@@ -1,81 +1,169 @@
-"""Listener: receives the announcements of other processes' offers, by a LISTEN connection and a thread for each queue.
+"""Listener: receives the announcements of other processes' offers, by one LISTEN connection for all queues of a pool.
 
 NOTIFY only shortens the wait, which the poll period bounds. So a lost connection costs time, but no message. LISTEN is
-not used through a pooler, because it would stay on a connection that other programs get. The thread waits for a socket
-and not for a time, so it cannot use the shared timer (``drainq.timer``).
+not used through a pooler, because it would stay on a connection that other programs get. The thread waits for sockets
+and not for a time, so it cannot use the shared timer (``drainq.timer``). It runs while there is a subscription.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import select
+import selectors
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import psycopg
 
 from drainq.delayed.database_retry import RareWarning
 from drainq.delayed.storage.postgres.connection import Opener
+from drainq.fork import renew_in_child
 from drainq.sql.quoting import quote
 from drainq.threads import start_thread
 
 _log = logging.getLogger("drainq")
 _RECONNECT_AFTER = 1.0
+_LOOK_AGAIN_AFTER = 0.1
+
+
+class Subscription:
+    """A callable that hears the news of a channel.
+
+    Attributes:
+        listening: set while the server sends the channel's news.
+    """
+
+    def __init__(self, listener: Listener, channel: str, wake: Callable[[str], None]) -> None:
+        self._listener = listener
+        self.channel = channel
+        self.wake = wake
+        self.listening = threading.Event()
+
+    def close(self) -> None:
+        """Hear no more. The last subscription returns when the thread and the connection have ended."""
+        self._listener.unsubscribe(self)
 
 
 class Listener:
-    """Calls ``wake`` with each notification on a channel until it is closed, and with the empty text if some may be
-    lost.
+    """Passes notifications on to the subscriptions of their channels.
 
     Args:
         opener: opens connections to the database.
-        channel: the channel's name.
-        wake: called from the listener's thread; must not block.
     """
 
-    def __init__(self, opener: Opener, channel: str, wake: Callable[[str], None]) -> None:
+    def __init__(self, opener: Opener) -> None:
         self._opener = opener
         self._warn = RareWarning()
-        self._channel = channel
-        self._wake = wake
-        self._stop_reader, self._stop_writer = os.pipe()
-        self.listening = threading.Event()
-        self._thread = start_thread(self._run, name=f"drainq-listen-{channel[:16]}")
+        self._begin()
+        renew_in_child(self)
 
-    def close(self) -> None:
-        """End the thread and close the connection. Return when both have ended."""
-        if self._thread.is_alive():
-            os.write(self._stop_writer, b".")
-            self._thread.join()
-            os.close(self._stop_reader)
-            os.close(self._stop_writer)
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._subscriptions: list[Subscription] = []
+        self._thread: threading.Thread | None = None
+        self._changed: socket.socket | None = None  # a byte for the thread to read after each change
 
-    def _run(self) -> None:
-        while True:
+    _renew_in_child = _begin
+
+    def subscribe(self, channel: str, wake: Callable[[str], None]) -> Subscription:
+        """Call ``wake`` with each notification on a channel, and with the empty text if some may be lost.
+
+        Args:
+            channel: the channel's name.
+            wake: called from the listener's thread; must not block.
+        """
+        subscription = Subscription(self, channel, wake)
+        with self._lock:
+            self._subscriptions.append(subscription)
+            if self._changed is not None:
+                self._changed.send(b".")
+            else:
+                self._changed, changes = socket.socketpair()
+                changes.setblocking(False)
+                name = f"drainq-listen-{channel[:16]}"
+                self._thread = start_thread(self._run, name=name, args=(self._changed, changes))
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Undo :meth:`subscribe`."""
+        with self._lock:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+                if self._changed is not None:
+                    self._changed.send(b".")
+            ending = None if self._subscriptions else self._thread
+        while ending is not None and ending.is_alive() and not self._subscriptions:  # none came meanwhile
+            ending.join(_LOOK_AGAIN_AFTER)
+
+    def _run(self, changed: socket.socket, changes: socket.socket) -> None:
+        with changed, changes:
             try:
-                with self._opener.open() as connection:
-                    if connection.behind_a_pooler:
+                while self._is_needed():
+                    try:
+                        with self._opener.open() as connection:
+                            if not connection.behind_a_pooler:
+                                self._listen(connection, changes)
+                                continue
                         _log.warning("notify=True has no effect through a pooler; polling goes on")
-                        return
-                    connection.execute(f"LISTEN {quote(self._channel)}", prepare=False)
-                    self.listening.set()
-                    self._wake("")  # for messages offered before
-                    while not self._stopped(connection.fileno(), None):
-                        for news in {notice.payload for notice in connection.notifies(timeout=0)}:
-                            self._wake(news)
-                    return
-            except psycopg.Error as error:
-                self._warn("lost the LISTEN connection (%s); polling goes on", type(error).__name__)
-                self.listening.clear()
-            if self._stopped(None, _RECONNECT_AFTER):
-                return
+                        while self._is_needed():
+                            _wait((changes,), None)
+                    except psycopg.Error as error:
+                        self._warn("lost the LISTEN connection (%s); polling goes on", type(error).__name__)
+                        for subscription in self._now():
+                            subscription.listening.clear()
+                        _wait((changes,), _RECONNECT_AFTER)
+            finally:
+                with self._lock:
+                    self._end(changed)
 
-    def _stopped(self, connection: int | None, seconds: float | None) -> bool:
-        """Wait for the connection or the end, at most ``seconds``. Return True at the end."""
-        watched = [self._stop_reader] if connection is None else [self._stop_reader, connection]
-        ready, _, _ = select.select(watched, [], [], seconds)
-        return self._stop_reader in ready
+    def _is_needed(self) -> bool:
+        """Return whether there are subscriptions. If not, the next one starts another thread."""
+        with self._lock:
+            if not self._subscriptions and self._changed is not None:
+                self._end(self._changed)
+            return bool(self._subscriptions)
+
+    def _end(self, changed: socket.socket) -> None:
+        if self._changed is changed:
+            self._changed = self._thread = None
+
+    def _now(self) -> list[Subscription]:
+        with self._lock:
+            return [*self._subscriptions]
+
+    def _listen(self, connection: Any, changes: socket.socket) -> None:
+        heard: dict[str, None] = {}  # channels
+        while subscriptions := self._now():
+            wanted = dict.fromkeys(subscription.channel for subscription in subscriptions)
+            verbs = [("UNLISTEN", heard.keys() - wanted.keys()), ("LISTEN", wanted.keys() - heard.keys())]
+            statements = [f"{verb} {quote(channel)}" for verb, channels in verbs for channel in channels]
+            if statements:
+                connection.execute("; ".join(statements), prepare=False)
+            heard = wanted
+            for subscription in subscriptions:
+                if not subscription.listening.is_set():
+                    subscription.listening.set()
+                    subscription.wake("")  # for messages offered before
+            news = dict.fromkeys((notice.channel, notice.payload) for notice in connection.notifies(timeout=0))
+            for channel, payload in news:
+                for subscription in subscriptions:
+                    if subscription.channel == channel:
+                        subscription.wake(payload)
+            _wait((changes, connection), None)
+
+
+def _wait(sockets: Iterable[Any], seconds: float | None) -> None:
+    """Wait until one of some sockets has something to read, at most ``seconds``. Read what the first one has."""
+    first, *_ = sockets = [*sockets]
+    with selectors.DefaultSelector() as selector:
+        for each in sockets:
+            selector.register(each, selectors.EVENT_READ)
+        selector.select(seconds)
+    try:
+        first.recv(4096)
+    except BlockingIOError:
+        pass
 
 
 def channel(kind: str) -> str:

@@ -29,6 +29,7 @@ import psycopg
 from drainq.delayed.deadline import seconds_left
 from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener, PoolExhausted
 from drainq.delayed.storage.postgres.direct_libpq import Statement
+from drainq.errors import ShutDown
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.driver_errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl
@@ -224,7 +225,7 @@ class PostgresPool:
                     return connection
                 _close(connection)
             if self._closed:
-                raise psycopg.InterfaceError("the connections of this queue are closed")
+                raise ShutDown("the connections of this queue are closed")
             opened_in = self._round
             connection = self.opener.open()
             connection.round = opened_in

@@ -4,45 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 from drainq.delayed.storage import operator_sql
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.postgres import messages_sql, schema_sql, ticks_sql
+from drainq.delayed.storage.postgres.connections import PostgresConnections
 from drainq.delayed.storage.postgres.direct_libpq import Statement
-from drainq.delayed.storage.postgres.pool import PostgresPool, in_transaction_of
+from drainq.delayed.storage.postgres.pool import in_transaction_of
 from drainq.delayed.storage.postgres.scan_floor import ScanFloor
 from drainq.delayed.storage.table_names import TableNames, statements_of
-from drainq.sql.url import DatabaseUrl
 
 LOCK_TIMEOUT_MS = 1000
 """Milliseconds to wait for a lock that others may hold for long. A statement that waits for a table's lock holds up
 every later one, so the wait is short, and repeated after a pause."""
 
 
+@cache
+def _statements(table: str) -> tuple[dict[str, str], dict[str, Statement], dict[tuple[bool, bool, int], Statement]]:
+    """Return the statements for a table, which a connection then prepares once for all queues.
+
+    The last dict gets the statements that take messages, one for each limit.
+    """
+
+    def fill(text: str) -> str:
+        return TableNames(table).fill(text, percent="%%", limit=0)
+
+    texts = statements_of((messages_sql, ticks_sql, schema_sql), fill)
+    texts |= statements_of((operator_sql,), lambda text: fill(operator_sql.for_postgres(text)))
+    return texts, {name: Statement(text) for name, text in texts.items()}, {}
+
+
 class PostgresStatements(Storage):
-    """The pools; see :class:`~drainq.delayed.storage.postgres.storage.PostgresStorage` for the arguments."""
+    """The connections; see :class:`~drainq.delayed.storage.postgres.storage.PostgresStorage` for the arguments."""
 
     def __init__(
         self,
-        url: DatabaseUrl,
+        connections: PostgresConnections,
         *,
         table: str,
         poll_period: float = 3.0,
-        try_timeout: float | None = 10.0,
-        max_connections: int = 10,
-        prepare: bool | None = None,
+        shared: bool = False,
     ) -> None:
-        self.most_calls = max_connections
-        self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections, prepare=prepare)
-        # A separate connection, so that a schedule that waits for a frozen scheduler's lock delays no consumer.
-        self._schedules = PostgresPool(url, try_timeout=try_timeout, max_connections=1, prepare=prepare)
+        self._connections, self._shared = connections, shared
+        self.most_calls = connections.most
+        self._pool, self._schedules = connections.pool, connections.schedules
         self._names = TableNames(table)
         self._poll_period = poll_period
-        self._sql = statements_of((messages_sql, ticks_sql, schema_sql), self._fill)
-        self._sql |= statements_of((operator_sql,), lambda text: self._fill(operator_sql.for_postgres(text)))
-        self._direct = {name: Statement(text) for name, text in self._sql.items()}
-        self._takes: dict[tuple[bool, bool, int], Statement] = {}
+        self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._marks: dict[str, ScanFloor] = {}
         self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks
@@ -55,8 +65,8 @@ class PostgresStatements(Storage):
             pass
 
     def close(self) -> None:
-        self._pool.close()
-        self._schedules.close()
+        if not self._shared:
+            self._connections.close()
 
     def _mark(self, kind: str) -> ScanFloor:
         mark = self._marks.get(kind)

@@ -18,7 +18,7 @@ from typing import Any
 
 from psycopg.errors import UntranslatableCharacter
 
-from drainq.delayed.storage.postgres.listen import Listener, channel
+from drainq.delayed.storage.postgres.listen import Subscription, channel
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.take import PostgresLimits
 from drainq.delayed.storage.postgres.ticks import PostgresTicks
@@ -33,12 +33,10 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     """A :class:`~drainq.delayed.storage.base.Storage` in a PostgreSQL database.
 
     Args:
-        url: the database.
+        connections: to the database.
         table: the table's name, in the first schema of the search path.
         poll_period: seconds; see :mod:`drainq.delayed.storage.postgres.scan_floor`.
-        try_timeout: seconds for one statement, or for waiting for a connection; None for no limit.
-        max_connections: the most connections; schedules use one more.
-        prepare: whether statements are prepared; None: yes, unless there is a pooler before the server.
+        shared: whether others use the connections too, so that :meth:`close` leaves them open.
     """
 
     worth_prefetching = True
@@ -110,9 +108,9 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     def database_time(self) -> float:
         return float(self._ask("DATABASE_TIME", {})[0][0])
 
-    def listen(self, kind: str, wake: Callable[[str], None]) -> Listener:
+    def listen(self, kind: str, wake: Callable[[str], None]) -> Subscription:
         def heard(news: str) -> None:
             self._mark(kind).heard()
             wake(news)
 
-        return Listener(self._pool.opener, channel(kind), heard)
+        return self._connections.listener.subscribe(channel(kind), heard)
