@@ -127,7 +127,7 @@ def test_a_hostile_queue_name_is_just_a_name(world, name):
         "{limit}{but}",
         "na\u00efve \u4e2d",
         "select",
-        "$drainq$",
+        "$body$",
         "a.b",
     ],
 )

@@ -374,7 +374,7 @@ def test_the_script_builds_indexes_of_a_table_in_use_after_the_transaction(postg
 
 def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, caplog):
     page = (Path(__file__).parents[2] / "docs" / "howto" / "delayed.md").read_text()
-    grants = page.partition("```sql\n")[2].partition("```")[0]
+    (grants,) = [sql for block in page.split("```sql\n")[1:] if "GRANT" in (sql := block.partition("```")[0])]
     assert grants.count("GRANT") == 5
     DelayedQueue.open(own_postgres.url, "mail").close()
     with psycopg.connect(own_postgres.url, autocommit=True) as admin:
@@ -408,6 +408,9 @@ def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, 
         queue.offer_or_update("urgent", 1, 0, priority=-1)
         queue.offer_or_update("plain", 1, 0)
         assert [queue.try_poll().message_id for _ in range(2)] == ["urgent", "plain"]
+    with psycopg.connect(url, autocommit=True) as app:
+        (outcome,) = app.execute("SELECT delayed_queue_offer('kept', 'by SQL', '1', priority => 1)").fetchone()
+        assert outcome == "created"
     with psycopg.connect(own_postgres.url, autocommit=True) as admin:
         admin.execute('DROP INDEX "delayed_queue__KindPlusPriorityIndex"')
         admin.execute('DELETE FROM "delayed_queue__migrations" WHERE "number" = 11')

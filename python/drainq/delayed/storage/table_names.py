@@ -16,6 +16,7 @@ _SUFFIXES = {
     "queues": "__queues",
     "history": "__history",
     "migrations": "__migrations",
+    "offer": "_offer",
     "key_index": "__PKeyPlusKindUniqueIndex",
     "kind_key_index": "__PKindPKeyUniqueIndex",
     "due_index": "__KindPlusScheduledAtIndex",
@@ -66,8 +67,12 @@ class TableNames:
             percent: the driver's spelling of a percent sign in a name.
             limit: the number of rows, if a statement has it as a literal.
         """
+        body = "$body$"  # delimits the text of a function
+        while body in self.table:
+            body = f"{body[:-1]}_$"
         quoted = {token: quote(self.table + suffix).replace("%", percent) for token, suffix in _SUFFIXES.items()}
-        return template.format(**quoted, limit=int(limit), literal=literal(quote(self.table)).replace("%", percent))
+        shown = literal(quote(self.table)).replace("%", percent)
+        return template.format(**quoted, limit=int(limit), literal=shown, body=body)
 
 
 def statements_of(modules: Iterable[ModuleType], fill: Callable[[str], str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ RETURNING true
 """
 """Insert one message unless its key exists. Returns a row if created, none if ignored."""
 
-_TAKE_OVER = """
+TAKE_OVER = """
 ON CONFLICT ("pKey", "pKind") DO UPDATE SET
     "payload" = EXCLUDED."payload", "scheduledAt" = EXCLUDED."scheduledAt",
     "scheduledAtInitially" = EXCLUDED."scheduledAtInitially", "createdAt" = EXCLUDED."createdAt",
@@ -29,7 +29,7 @@ OFFER = (
 INSERT INTO {table} AS q ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
 VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
 """
-    + _TAKE_OVER
+    + TAKE_OVER
     + "RETURNING q.xmax = 0"
 )
 """Insert or update one message. True: created; false: updated; no row: unchanged."""
@@ -69,12 +69,12 @@ OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING 
 are locked in key order, so that two batches do not deadlock. Returns one row per created message. OVERRIDING permits
 ids for a column that is GENERATED ALWAYS."""
 
-OFFER_MANY = _UNMIXED + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
+OFFER_MANY = _UNMIXED + TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 """Insert or update many messages with distinct keys. One row per message created (true) or updated (false)."""
 
 OFFER_MANY_MIXED = (
     _UNNEST.replace("{may_values}", ", %(may)b::boolean[]").replace("{may}", ", m")
-    + _TAKE_OVER
+    + TAKE_OVER
     + ' AND EXCLUDED."pKey" IN (SELECT k FROM sent WHERE m) RETURNING q."pKey", q.xmax = 0'
 )
 """The same for a batch in which only some messages may update: one statement, so that there is one order of locks."""

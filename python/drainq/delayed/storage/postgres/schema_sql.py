@@ -1,6 +1,7 @@
 """PostgreSQL: the tables of the delayed queue as numbered migrations, and the queries about them."""
 
 from drainq.delayed.storage.migrate import Index
+from drainq.delayed.storage.postgres.offer_function import OF_BYTES, OF_TEXT
 
 CREATE_LEDGER = """
 CREATE TABLE IF NOT EXISTS {migrations} (
@@ -157,6 +158,7 @@ MIGRATIONS = (
         "who holds a message",
         'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "holder" TEXT NULL',
     ),
+    ("a function that offers messages", OF_BYTES, OF_TEXT),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;
 its keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the message
