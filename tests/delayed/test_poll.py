@@ -172,7 +172,7 @@ def test_a_queue_is_a_source_of_batches(queue, world):
 def test_a_take_says_how_many_of_the_handled_it_ended_and_looks_below_the_mark_unless_nothing_is_there(postgres, limit):
     queue, at = postgres.open(), int(postgres.now * 1000)
     storage, kind, starts, polled = queue._session.storage, queue._session.kind, [], []
-    for key, due in (("a", at), ("b", at), ("c", at + 5_000)):
+    for key, due in (("a", at), ("b", at), ("c", at + 50), ("d", at + 5_000)):
         queue.offer_or_update(key, key, due / 1000)
     storage._marks[kind] = SimpleNamespace(
         start=lambda: starts.pop(0), polled=lambda *seen: polled.append(seen[0]), heard=lambda: starts.append(LOWEST),
@@ -188,7 +188,38 @@ def test_a_take_says_how_many_of_the_handled_it_ended_and_looks_below_the_mark_u
     none = take(limit, "three", at + 1, done=Held("two", (two.rows[0].id,)))
     assert [(fetched.acked, [row.key for row in fetched.rows]) for fetched in (one, two, none)] == [
         (0, ["a"]), (1, ["b"]), (1, [])]  # fmt: skip
-    assert none.next_due == at + 5_000 and polled == [LOWEST, at + 1, LOWEST, at + 1]
+    assert none.next_due == at + 50 and polled == [LOWEST, at + 1, LOWEST, at + 1]
+
+
+def test_a_poll_of_nothing_reads_none_of_the_dead_rows_at_the_ends_of_leases(postgres):
+    """While another transaction holds an old snapshot, no vacuum and no other poll can remove them."""
+    import psycopg
+
+    from drainq.delayed.storage.postgres.take_sql import TAKE
+
+    queue = postgres.open()
+    queue.offer_batch([ScheduledMessage(f"{n}", n, postgres.now - 10) for n in range(3_000)])
+    storage, now = queue._session.storage, int(postgres.now * 1000)
+    with psycopg.connect(postgres.url) as backup:
+        backup.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        backup.execute("SELECT pg_current_snapshot()")
+        assert queue.consume(lambda batch: None, batch_size=1_000, until="empty") == 3_000
+
+        def blocks(soon):
+            values = {
+                "kind": queue._session.kind,
+                "now": now,
+                "until": 1,
+                "lock": "x",
+                "holder": "",
+                "start": now - 1000,
+            }
+            poll = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._fill(TAKE[False, False], 1)
+            with storage._pool.transaction() as cursor:
+                plan = cursor.execute(poll, {**values, "soon": soon}).fetchone()[0][0]["Plan"]
+            return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+        assert blocks(now + storage._poll_period_ms) < 50 < 100 < blocks(now + 10**9)
 
 
 def test_a_take_within_limits_takes_no_more_than_asked_for_and_says_how_many_it_ended(queue, world):

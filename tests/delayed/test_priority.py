@@ -198,6 +198,7 @@ def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
         "lock": "x",
         "holder": "",
         "start": LOWEST,
+        "soon": int(postgres.now * 1000) + 3000,
     }
     for limit, most in ((1, 60), (100, 3500)):
         take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[True, False], limit)

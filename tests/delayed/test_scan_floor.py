@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from drainq.delayed import CronMessage, ScheduledMessage
-from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, IN_VAIN, LOWEST, REST, SLACK_MS, ScanFloor
+from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, IN_VAIN, LOWEST, MANY, REST, SLACK_MS, ScanFloor
 from drainq.delayed.storage.records import LONG_AGO, Row
 
 SLOWLY, QUICKLY = 1.0, 0.0005
@@ -157,6 +157,19 @@ def test_now_and_then_a_slow_poll_does_not_take_the_mark_away(mark):
     for _ in range(10):
         for seconds in (SLOWLY, SLOWLY, QUICKLY):
             assert poll(mark, seconds, row(50_000)) == 50_000 - SLACK_MS
+
+
+def test_polls_of_many_rows_are_slow_by_themselves_and_neither_set_the_mark_nor_take_it_away(mark, time):
+    batch = [row(50_000 + n) for n in range(MANY)]
+    for _ in range(10):
+        assert poll(mark, SLOWLY, *batch) == LOWEST
+    make_slow(mark)
+    for _ in range(2 * IN_VAIN):
+        assert poll(mark, SLOWLY, *[row(99_500)] * MANY) == 100_000 - SLACK_MS
+    mark.heard()
+    assert poll(mark, SLOWLY, *batch) == LOWEST
+    assert poll(mark, QUICKLY) == 50_000 - SLACK_MS  # more may wait where these came from
+    assert mark.start() == 50_000 - SLACK_MS
 
 
 class Told(ScanFloor):

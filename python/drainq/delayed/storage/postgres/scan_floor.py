@@ -6,7 +6,8 @@ make it twenty times slower. So when polls are slow, the next ones begin at the 
 *mark*.
 
 With a mark, a message that another process offers for a time before it may be delivered late, by up to one poll period.
-So the mark is off until polls are slow, and off again for a while if it makes them no faster. Three polls ignore the
+So the mark is off until polls are slow, and off again for a while if it makes them no faster. A poll that returns many
+rows is slow by itself, and says nothing about dead ones, so it is not judged. Three polls ignore the
 mark: one after a poll that found no message, so that a consumer can empty a queue; one in every poll period; and the
 first after an offer by another process.
 
@@ -34,6 +35,8 @@ IN_A_ROW = 3
 IN_VAIN = 10
 """Consecutive polls without a gain that turn the mark off. More than ``IN_A_ROW``, because a busy machine makes polls
 slow, too."""
+MANY = 50
+"""Rows of a poll from which its time is not judged."""
 HELPS = 2.0
 """How many times faster a poll with the mark must be. Otherwise the time is lost elsewhere, such as in the network."""
 REST = 20
@@ -80,17 +83,26 @@ class ScanFloor:
 
     def _polled_all(self, seconds: float, rows: Sequence[Row], now: int) -> None:
         self._looked_at_all = self._monotonic()
+        if len(rows) >= MANY:
+            if self._mark != LOWEST:
+                self._set(rows, now)
+            return
         if seconds <= SLOW or self._looked_at_all < self._rests_until:
             self._slow_polls, self._mark = 0, LOWEST
             return
         self._slow = seconds if self._slow_polls == 0 else min(seconds, self._slow)
         self._slow_polls += 1
         if self._slow_polls >= IN_A_ROW:
-            self._mark = max(LOWEST, min((row.scheduled_at for row in rows), default=now) - SLACK_MS)
+            self._set(rows, now)
+
+    def _set(self, rows: Sequence[Row], now: int) -> None:
+        self._mark = max(LOWEST, min((row.scheduled_at for row in rows), default=now) - SLACK_MS)
 
     def _polled_from_the_mark(self, seconds: float, rows: Sequence[Row]) -> None:
         if rows:
             self._mark = max(self._mark, min(row.scheduled_at for row in rows) - SLACK_MS)
+        if len(rows) >= MANY:
+            return
         self._useless = 0 if seconds * HELPS <= self._slow else self._useless + 1
         if self._useless >= IN_VAIN:
             self._useless, self._mark = 0, LOWEST

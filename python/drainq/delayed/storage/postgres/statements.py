@@ -51,7 +51,7 @@ class PostgresStatements(Storage):
         self.most_calls = connections.most
         self._pool, self._schedules = connections.pool, connections.schedules
         self._names = TableNames(table)
-        self._poll_period = poll_period
+        self._poll_period, self._poll_period_ms = poll_period, 1 + round(min(poll_period, 1e9) * 1000)
         self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._marks: dict[str, ScanFloor] = {}

@@ -40,6 +40,7 @@ class PostgresTakes(PostgresStatements):
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "holder": self.holder}
+        values["soon"] = now + self._poll_period_ms  # a consumer sleeps no longer than that
         if done is None:
             return self._acquire(self._pool.ask, kind, limit, values)
         if limit <= _FEW:

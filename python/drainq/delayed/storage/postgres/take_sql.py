@@ -70,12 +70,12 @@ SELECT count.acked,
     CASE WHEN taken."id" IS NULL THEN (SELECT "ranked" FROM {queues} WHERE "pKind" = %(kind)s) END,
     CASE WHEN taken."id" IS NULL THEN (
         SELECT pg_catalog.min("scheduledAt") FROM {table}
-        WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s{but}) END,
+        WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s AND "scheduledAt" <= %(soon)s{but}) END,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
 """At least one row. Only if no message was taken, it also tells whether the queue is delivered by priority, and the
-next due time."""
+next due time until ``soon``. A search without that end would read the dead rows at the ends of former leases."""
 
 
 def _statement(which: str, *, acknowledge: bool) -> str:
