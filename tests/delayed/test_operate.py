@@ -12,8 +12,10 @@ import pytest
 
 from drainq.delayed import BytesCodec, DelayedQueue, DeliveryType, QueueInfo, ScheduledMessage
 from drainq.delayed.database_clock import DatabaseClock
-from drainq.delayed.storage.records import DeadLetter, FinishedMessage, StoredMessage
+from drainq.delayed.storage.records import DeadLetter, FinishedMessage, Held, StoredMessage
 from drainq.testing import ManualClock
+
+from ..patience import PATIENCE
 
 
 def offer(queue, world, keys):
@@ -131,6 +133,43 @@ def test_a_limit_of_messages_in_flight_holds_for_all_consumers_together(world):
 
 def taken_within(queue, n, limits):
     return [row.key for row in queue._session.take_once(None, n, limits)[0].rows]
+
+
+def test_consumers_with_limits_whose_turns_come_together_share_one(postgres, monkeypatch):
+    queue = postgres.open()
+    storage, kind, now = queue._session.storage, queue._session.kind, int(postgres.now * 1000)
+    offer(queue, postgres, ["1", "2", "3", "4", "5"])
+    groups, begun, go_on, run = [], threading.Event(), threading.Event(), storage._acquire_within
+    none = Held("", ())
+
+    def held(kind, limits, takers):
+        groups.append(len(takers))
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return run(kind, limits, takers)
+
+    monkeypatch.setattr(storage, "_acquire_within", held)
+
+    def take(lock, limit, done=none):
+        return storage.acquire_within(kind, done, {"": 4}, limit, now, now + 30_000, lock)
+
+    with ThreadPoolExecutor(4) as pool:
+        one = pool.submit(take, "one", 1)
+        assert begun.wait(PATIENCE)
+        others = []
+        for lock, limit in (("two", 2), ("three", 9)):
+            others.append(pool.submit(take, lock, limit))
+            while len(storage._takers[kind, ("", 4)]._waiting) < len(others):
+                threading.Event().wait(0.001)
+        go_on.set()
+        answers = [each.result(PATIENCE) for each in (one, *others)]
+    assert groups == [1, 2]
+    assert [[row.key for row in answer.rows] for answer in answers] == [["1"], ["2", "3"], ["4"]], "4 are in flight"
+    assert (take("four", 9).rows, groups) == ([], [1, 2, 1])
+    done = Held("two", tuple(row.id for row in answers[1].rows))
+    last = take("five", 9, done)
+    assert (last.acked, [row.key for row in last.rows]) == (2, ["5"])
+    assert storage.ack(kind, Held("three", (answers[2].rows[0].id,))) == 1  # each has a lock of its own
 
 
 def test_a_prefix_has_a_limit_of_its_own_and_a_full_one_holds_up_no_other(world):

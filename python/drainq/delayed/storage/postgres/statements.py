@@ -56,6 +56,7 @@ class PostgresStatements(Storage):
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._marks: dict[str, ScanFloor] = {}
         self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks
+        self._takers: dict[tuple[Any, ...], Any] = {}  # of each kind and its limits, the consumers
 
     def _fill(self, text: str, limit: int = 0) -> str:
         return self._names.fill(text, percent="%%", limit=limit)

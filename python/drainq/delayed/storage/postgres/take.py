@@ -11,14 +11,16 @@ from __future__ import annotations
 import operator
 import struct
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from drainq.delayed.storage.in_flight_limits import Room
 from drainq.delayed.storage.postgres import take_sql as sql
 from drainq.delayed.storage.postgres.direct_libpq import Statement
 from drainq.delayed.storage.postgres.scan_floor import LOWEST
 from drainq.delayed.storage.postgres.statements import PostgresStatements
+from drainq.delayed.storage.postgres.together import Together
 from drainq.delayed.storage.records import Fetched, Held, Row
 
 _long = struct.Struct("!q").unpack
@@ -33,6 +35,20 @@ A larger batch is acknowledged by a statement before that one, in the same round
 the database as it was when the statement began. If it first deletes a hundred messages, other consumers meanwhile take
 the messages that it looks at next; it locks those, finds them taken, and makes the other consumers wait for its commit.
 """
+
+
+_MOST_TOGETHER = 64
+"""The most consumers with limits that share a turn."""
+
+
+class _Taker(NamedTuple):
+    """The arguments of one :meth:`PostgresLimits.acquire_within`."""
+
+    done: Held
+    limit: int
+    now: int
+    until: int
+    lock: str
 
 
 class PostgresTakes(PostgresStatements):
@@ -105,23 +121,37 @@ class PostgresLimits(PostgresTakes):
     """The methods of a storage that take messages within limits.
 
     Consumers with limits take turns, by a lock that ends with the transaction. Each counts the messages in flight, then
-    takes due messages while there is room.
+    takes due messages while there is room. Those of one process whose turns come together share a turn: see
+    :mod:`drainq.delayed.storage.postgres.together`.
     """
 
     def acquire_within(
         self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
     ) -> Fetched:
+        which = kind, *sorted(limits.items())
+        together: Together[_Taker, Fetched] | None = self._takers.get(which)
+        if together is None:
+            take = partial(self._acquire_within, kind, limits)
+            together = self._takers.setdefault(which, Together(take, most=_MOST_TOGETHER))
+        return together(_Taker(done, limit, now, until, lock))
+
+    def _acquire_within(self, kind: str, limits: Mapping[str, int], takers: Sequence[_Taker]) -> list[Fetched]:
+        """Take messages for some consumers in one transaction, the earliest for the first."""
+        answers, now = [], min(taker.now for taker in takers)
         with self._pool.transaction() as cursor:
             self._execute(cursor, "LOCK_FLIGHT", {"name": f"drainq flight {kind}"})
-            acked = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
+            acked = [cursor.execute(self._sql["ACK"], self._held(taker.done)).rowcount for taker in takers]
             flying = cursor.execute(self._sql["IN_FLIGHT"], {"kind": kind, "now": now}).fetchall()
             room = Room(limits, [key for (key,) in flying])
-            ids = self._pick(cursor, kind, limit, now, room)
-            if not ids:
-                return Fetched(acked, [])
-            values = {"ids": ids, "until": until, "lock": lock, "holder": self.holder}
-            found = cursor.execute(self._fill(sql.TAKE_THESE), values).fetchall()
-            return Fetched(acked, self._in_order((*columns[:6], until, True, columns[6]) for columns in found))
+            ids = self._pick(cursor, kind, sum(taker.limit for taker in takers), now, room)
+            for (_, limit, _, until, lock), count in zip(takers, acked):
+                found, values = [], {"ids": ids[:limit], "until": until, "lock": lock, "holder": self.holder}
+                if values["ids"]:
+                    found = cursor.execute(self._fill(sql.TAKE_THESE), values).fetchall()
+                del ids[:limit]
+                rows = self._in_order((*columns[:6], until, True, columns[6]) for columns in found)
+                answers.append(Fetched(count, rows))
+        return answers
 
     def _pick(self, cursor: Any, kind: str, limit: int, now: int, room: Room) -> list[int]:
         """Return the messages to take while there is room. Each round of the loop, except the last, fills a prefix."""
