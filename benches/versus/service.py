@@ -1,6 +1,6 @@
 """One web service that stores each page view, written in three ways: requests a second and the slowest of a hundred.
 
-``drainq`` is a batch queue with a ``BatchWriter``. ``asyncio.Queue`` is a task of the event loop that hands each batch
+``drainq`` is a ``BatchWriter``, as in the tutorial. ``asyncio.Queue`` is a task of the event loop that hands each batch
 to a thread. ``thread and queue.Queue`` is a thread that takes batches. All three have a bounded queue, wait for room,
 write to one SQLite file in transactions, and end with everything stored, which is checked.
 
@@ -31,7 +31,6 @@ from typing import Any
 from benches import protocol
 from benches.protocol import Faster, Report, figure
 
-from drainq import BatchQueue
 from drainq.workers import BatchWriter
 
 CONNECTIONS, CAPACITY, BATCH = 16, 10_000, 1_000
@@ -63,8 +62,8 @@ def service(opened: Callable[[str], AbstractAsyncContextManager[Offer]]) -> Call
 
 @asynccontextmanager
 async def _drainq(path: str) -> AsyncIterator[Offer]:
-    writer = BatchWriter(url=f"sqlite:///{path}", table="visits", columns=["page", "browser"])
-    async with BatchQueue("visits", handlers={tuple: writer}, buffer_size=CAPACITY) as visits:
+    columns = ["page", "browser"]
+    async with BatchWriter(url=f"sqlite:///{path}", table="visits", columns=columns, buffer_size=CAPACITY) as visits:
         yield visits.produce_async
 
 

@@ -120,6 +120,18 @@ def test_after_a_lost_connection_it_listens_again_and_says_that_news_may_be_lost
     assert "lost the LISTEN connection (OperationalError); polling goes on" in caplog.text
 
 
+def test_where_no_thread_can_start_the_next_subscription_tries_again(threads, monkeypatch):
+    server, heard = Server(), SimpleQueue()
+    listener = Listener(server)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", lambda thread: (_ for _ in ()).throw(RuntimeError("can't start")))
+        with pytest.raises(RuntimeError):
+            listener.subscribe("mail", heard.put)
+    subscription = listener.subscribe("calls", heard.put)
+    assert (heard.get(timeout=PATIENCE), server.next_statements()) == ("", ['LISTEN "calls"'])
+    subscription.close()
+
+
 def test_behind_a_pooler_nobody_listens_and_the_end_leaves_nothing_open(threads, caplog):
     server = Server(pooled=True)
     listener = Listener(server)

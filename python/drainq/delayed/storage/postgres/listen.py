@@ -75,15 +75,23 @@ class Listener:
         """
         subscription = Subscription(self, channel, wake)
         with self._lock:
-            self._subscriptions.append(subscription)
-            if self._changed is not None:
-                self._changed.send(b".")
+            if self._changed is None:
+                self._start(f"drainq-listen-{channel[:16]}")
             else:
-                self._changed, changes = socket.socketpair()
-                changes.setblocking(False)
-                name = f"drainq-listen-{channel[:16]}"
-                self._thread = start_thread(self._run, name=name, args=(self._changed, changes))
+                self._changed.send(b".")
+            self._subscriptions.append(subscription)
         return subscription
+
+    def _start(self, name: str) -> None:
+        changed, changes = socket.socketpair()
+        changes.setblocking(False)
+        try:
+            self._thread = start_thread(self._run, name=name, args=(changed, changes))
+        except BaseException:
+            for each in (changed, changes):
+                each.close()
+            raise
+        self._changed = changed
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Undo :meth:`subscribe`."""
