@@ -161,6 +161,8 @@ def test_another_thread_names_the_loop_and_a_closed_loop_is_an_error():
     )
     try:
         assert source.wait(30) and source.get_next_batch(4) == [0, 1, 2, 3]
+        while source.stats().refilling:  # its last step is the loop's
+            told.wait(0.001)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
