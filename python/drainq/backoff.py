@@ -71,10 +71,10 @@ class Backoff:
         return grown * (1 - self.jitter * chance())
 
 
-def check_backoff(value: object, name: str = "backoff", example: str = "Backoff(0.1, 10.0)") -> Backoff:
+def check_backoff(value: object, name: str = "backoff") -> Backoff:
     """Return the argument ``name`` if it is a :class:`Backoff`. Raises TypeError, with an example, if it is none."""
     if not isinstance(value, Backoff):
-        raise TypeError(f"{name} must be a drainq.Backoff, such as {example}, got {value!r}")
+        raise TypeError(f"{name} must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {value!r}")
     return value
 
 

@@ -102,8 +102,10 @@ def test_many_channels_share_a_thread_and_a_connection(threads):
     assert (server.closed, threads(), heard.empty()) == ([1], [], True)
     again = listener.subscribe("mail", lambda news: heard.put(("again", news)))
     assert heard.get(timeout=PATIENCE) == ("again", "")
-    again.close()
-    assert server.closed == [1, 2]
+    also_again = listener.subscribe("calls", print)
+    listener.close()
+    assert (server.closed, threads()) == ([1, 2], [])
+    again.close(), also_again.close()
 
 
 def test_after_a_lost_connection_it_listens_again_and_says_that_news_may_be_lost(threads, caplog):

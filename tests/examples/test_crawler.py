@@ -15,6 +15,20 @@ from drainq import MultiQueue
 START, LINK = "https://one.example/", "https://two.example/"
 
 
+class Wrapped:
+    """A queue some of whose methods are the test's."""
+
+    def __init__(self, queue, **methods):
+        self.queue = queue
+        vars(self).update(methods)
+
+    def __getattr__(self, name):
+        return getattr(self.queue, name)
+
+    def __getitem__(self, key):
+        return self.queue[key]
+
+
 def test_ctrl_c_ends_the_threads_and_stores_the_pages_that_they_are_fetching():
     crawler: dict[str, Any] = {"__name__": "crawler"}
     exec(program(ROOT / "docs/tutorials/crawler.md"), crawler)
@@ -32,16 +46,7 @@ def test_ctrl_c_ends_the_threads_and_stores_the_pages_that_they_are_fetching():
         fetching.set()
         return [LINK] if ended.wait(PATIENCE) else []
 
-    class Watched:
-        """The queue of the crawl, whose ``join`` is interrupted."""
-
-        def __getattr__(self, name):
-            return {"join": join, "shutdown": shutdown}.get(name) or getattr(queue, name)
-
-        def __getitem__(self, key):
-            return queue[key]
-
-    crawler.update(MultiQueue=Watched, fetch=fetch)
+    crawler.update(MultiQueue=lambda: Wrapped(queue, join=join, shutdown=shutdown), fetch=fetch)
     before, stored = set(threading.enumerate()), []
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -70,24 +75,14 @@ def test_one_page_of_a_host_is_fetched_at_a_time():
             busy[host] -= 1
         return []
 
-    class Slow:
-        """The queue of the crawl, which lets the other threads go on when one has taken an address."""
+    queue = MultiQueue()
 
-        def __init__(self):
-            self.queue = MultiQueue()
+    def get_item():
+        found = queue.get_item()
+        threading.Event().wait(0.001)  # the other threads go on when one has taken an address
+        return found
 
-        def get_item(self):
-            found = self.queue.get_item()
-            threading.Event().wait(0.001)
-            return found
-
-        def __getattr__(self, name):
-            return getattr(self.queue, name)
-
-        def __getitem__(self, key):
-            return self.queue[key]
-
-    crawler.update(fetch=fetch, MultiQueue=Slow)
+    crawler.update(fetch=fetch, MultiQueue=lambda: Wrapped(queue, get_item=get_item))
     stored: list[tuple[str, int]] = []
     crawler["crawl"](START, stored.extend)
     assert sorted(url for url, _ in stored) == sorted([START, *site])

@@ -1,9 +1,10 @@
 """The documents tell the truth: their code runs, their links lead somewhere, their verbs exist.
 
 Each ``python`` block runs: the blocks of one document are one program, from top to bottom. Documents
-that start Spark run in ``tests/spark``, on the session of the other tests there. A block that begins with the name of a
-file is that file beside the program; pytest runs it if it is ``test_*.py``. A ``pycon`` block is a session of its own and prints what it shows. An ``output`` block is what the program
-prints. What must not run is fenced as ``text``.
+that start Spark run in ``tests/spark``, on the session of the other tests there. A block that begins with the
+name of a file is that file beside the program; pytest runs it if it is ``test_*.py``. A ``pycon`` block is a
+session of its own and prints what it shows. An ``output`` block is what the program prints. What must not run
+is fenced as ``text``.
 """
 
 from __future__ import annotations

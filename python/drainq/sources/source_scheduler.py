@@ -109,7 +109,7 @@ class SourceScheduler(ClosedByBlock):
         self._batch_size = batch_size
         self._backlog = Backlog(backlog, max_backlog, resume_backlog)
         self._on_error = on_error
-        self._idle = _DEFAULT_IDLE if idle is None else check_backoff(idle, "idle", "Backoff(0.001, 0.25)")
+        self._idle = _DEFAULT_IDLE if idle is None else check_backoff(idle, "idle")
         self._delivery = ShareDelivery(target, tracker, item_key, self._report)
         self._begin()
         accounts = {source_name(name): Account(feed_of(source)) for name, source in sources.items()}

@@ -36,6 +36,7 @@ class PostgresConnections:
         self.listener = Listener(self.pool.opener)
 
     def close(self) -> None:
-        """Close the idle connections at once, and each other one when it is returned."""
+        """Stop listening, and close the idle connections at once, and each other one when it is returned."""
+        self.listener.close()
         self.pool.close()
         self.schedules.close()

@@ -104,6 +104,11 @@ class Listener:
         while ending is not None and ending.is_alive() and not self._subscriptions:  # none came meanwhile
             ending.join(_LOOK_AGAIN_AFTER)
 
+    def close(self) -> None:
+        """Close all subscriptions."""
+        for subscription in self._now():
+            subscription.close()
+
     def _run(self, changed: socket.socket, changes: socket.socket) -> None:
         with changed, changes:
             try:

@@ -1,4 +1,4 @@
-"""PostgresPool: the connections of one storage. When one is dead, all of the same age are closed.
+"""PostgresPool: the connections of one queue, or of several. When one is dead, all of the same age are closed.
 
 A common pool returns another dead connection at each try, so a call may need as many tries as there are connections.
 Here the first dead connection ends the *round*: every connection that was opened in it is closed. So after a restart of

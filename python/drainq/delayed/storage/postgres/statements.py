@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from drainq.delayed.storage import operator_sql
@@ -28,9 +28,7 @@ def _statements(table: str) -> tuple[dict[str, str], dict[str, Statement], dict[
     The last dict gets the statements that take messages, one for each limit.
     """
 
-    def fill(text: str) -> str:
-        return TableNames(table).fill(text, percent="%%", limit=0)
-
+    fill = partial(TableNames(table).fill, percent="%%")
     texts = statements_of((messages_sql, ticks_sql, schema_sql), fill)
     texts |= statements_of((operator_sql,), lambda text: fill(operator_sql.for_postgres(text)))
     return texts, {name: Statement(text) for name, text in texts.items()}, {}
