@@ -23,7 +23,7 @@ use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl SharedQueue {
     /// Queues one item if its class has a route and the fast path is open: true if the item was queued.
@@ -41,12 +41,24 @@ impl SharedQueue {
         self.push_routed(route, |route| self.push_fast(object, route))
     }
 
-    /// Pushes into the route's partition or, if the partitions take turns, into the one whose turn it is. The turn passes on
-    /// with the item, so that a partition whose fast path is closed is not left out. Two producers that share no GIL may
-    /// have the same turn.
+    /// Pushes into the route's partition or, if the partitions take turns, into the one whose turn it is.
     #[inline(always)]
     fn push_routed(&self, route: CachedRoute<'_>, push: impl FnOnce(CachedRoute<'_>) -> bool) -> bool {
-        let Some(turns) = self.routing.turns() else { return push(route) };
+        match self.routing.turns() {
+            None => push(route),
+            Some(turns) => self.push_in_turn(turns, route, push),
+        }
+    }
+
+    /// Pushes into the partition whose turn it is. The turn passes on with the item, so that a partition whose fast
+    /// path is closed is not left out. Two producers that share no GIL may have the same turn.
+    #[inline]
+    fn push_in_turn(
+        &self,
+        turns: &AtomicUsize,
+        route: CachedRoute<'_>,
+        push: impl FnOnce(CachedRoute<'_>) -> bool,
+    ) -> bool {
         let (queue, turn) = (self.queue(), turns.load(Ordering::Relaxed));
         let partition = queue.partition((turn % queue.partition_count()) as PartitionId);
         let is_queued = push(CachedRoute { partition, ..route });
