@@ -79,13 +79,13 @@ def test_digests_are_waited_for_so_long_and_no_more_begin_once_they_are_closed(m
         let_go.set()
 
 
-def test_lines_of_all_blocks_count_and_each_block_knows_those_before_it():
+def test_lines_of_all_blocks_count_and_each_block_knows_those_before_it_with_their_directives():
     log = LogCounts("a", "", before=100)
     outcome, files = JobOutcome([log]), [Spooled(kind, path, 1) for kind, path in ("a1", "b2", "a3")]
-    results = [QueueCounts({"offered": 4}), LinesRead(0, 50, 5, 4), *files, LinesRead(0, 0, 7, 6), QueueCounts({"offered": 3})]  # fmt: skip
+    results = [QueueCounts({"offered": 4}), LinesRead(0, 50, 5, 4), *files, LinesRead(0, 0, 7, 6, 4), QueueCounts({"offered": 3})]  # fmt: skip
     found = steps.loading_of(outcome, results, [log])
     assert outcome.queue == {"offered": 7} and found.files == {"a": [files[0], files[2]], "b": [files[1]]}
-    assert (log.lines, log.parsed, found.lines_before) == (12, 10, {(0, 0): 100, (0, 50): 107})
+    assert (log.lines, log.parsed, found.lines_before) == (12, 10, {(0, 0): 100, (0, 50): 111})
 
 
 def test_of_a_failed_task_a_changed_log_is_the_reason_that_is_told(tmp_path):

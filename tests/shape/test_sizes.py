@@ -27,7 +27,7 @@ CEILINGS = {
     "core: batch queue": (4_094, [CORE]),
     "core: multi-queue": (1_502, [f"{CORE}/multi"]),
     "set queue": (1_225, [f"{CORE}/sources", f"{BINDING}/sources"]),
-    "columns": (1_547, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
+    "columns": (1_566, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (932, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (981, [BINDING]),
     "binding: batch queue": (3478, [f"{BINDING}/batch"]),
@@ -42,7 +42,7 @@ CEILINGS = {
     "delivery and workers": (3_116, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (1_943, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
-    "metrics application": (3_503, [f"{PACKAGE}/metrics"]),
+    "metrics application": (3_561, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_196, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""

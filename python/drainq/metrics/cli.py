@@ -31,8 +31,8 @@ def add_commands(subparsers: Any) -> None:
         "--format",
         type=_format,
         metavar="FORMAT",
-        help="of the lines: a name, a LogFormat of Apache, a log_format of nginx, or an object of JSON with their "
-        "fields; syslog:FORMAT, cri:FORMAT or docker:FORMAT as a logger has wrapped it "
+        help="of the lines: a name, a LogFormat of Apache, a log_format of nginx, a '#Fields:' line of W3C, or an "
+        "object of JSON with such fields; syslog:FORMAT, cri:FORMAT or docker:FORMAT as a logger has wrapped it "
         "(default: found from the first lines)",
     )
     parser.add_argument("--explain", action="store_true", help="only show how the first ten lines of each LOG are read")

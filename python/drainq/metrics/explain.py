@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from drainq.columns import parse_access_log
 from drainq.metrics.log_files import find
-from drainq.metrics.log_formats import table_of, unwrapped
+from drainq.metrics.log_formats import bad_requests, table_of, unwrapped
 from drainq.metrics.open_log import BOM, opened
 from drainq.metrics.outcome import COMMON
 from drainq.metrics.storable_text import text
@@ -33,4 +33,5 @@ def explained(path: str, format: str | None) -> Iterator[str]:
             for row in columns.to_pylist():
                 for name, value in row.items():
                     yield f"    {name:13}{shortened(text(value), WIDEST) if isinstance(value, bytes) else value}"
-            yield from (f"    bad line: {reason}" for *_, reason in bad)
+            requests = bad_requests(bad, source.format)
+            yield from (f"    {'bad line: ' if requests else ''}{reason}" for *_, reason in bad)

@@ -166,17 +166,19 @@ class CountLines:
     def __init__(self) -> None:
         self._lines: Counter[tuple[int, int]] = Counter()
         self._parsed: Counter[tuple[int, int]] = Counter()
+        self._directives: Counter[tuple[int, int]] = Counter()
 
     def consume(self, batch: Sequence[LinesRead]) -> None:
         """Add counts. The queue calls this."""
         for read in batch:
             self._lines[read.source, read.block] += read.lines
             self._parsed[read.source, read.block] += read.parsed
+            self._directives[read.source, read.block] += read.directives
 
     def result(self) -> Iterator[LinesRead]:
         """Yield the counts of each block."""
         for block, lines in self._lines.items():
-            yield LinesRead(*block, lines, self._parsed[block])
+            yield LinesRead(*block, lines, self._parsed[block], self._directives[block])
 
 
 @dataclass(frozen=True)

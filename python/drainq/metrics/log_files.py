@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from drainq.metrics.errors import FileChanged, UserError
-from drainq.metrics.log_formats import found_in
+from drainq.metrics.log_formats import found_in, why_refused
 from drainq.metrics.log_names import is_remote
 from drainq.metrics.open_log import BOM, check_text, is_compressed, opened
 from drainq.metrics.tables import SOURCES
@@ -101,15 +101,12 @@ def format_of(path: str, head: bytes) -> str:
     """Return the format of a log with these first bytes.
 
     Raises:
-        UserError: several formats with different meanings fit, or the lines are JSON and none fits.
+        UserError: several formats with different meanings fit, or none and the kind of log is known.
     """
     head = head.removeprefix(BOM)
     found = found_in(head)
-    if found == [""] and {line[:1] for line in map(bytes.strip, head.split(b"\n")[:50]) if line} == {b"{"}:
-        raise UserError(
-            f"the lines of {path!r} are JSON with keys that are not known; name those of the time, the path and the "
-            """status, as in --format '{"ts":"$msec","req":{"url":"$request_uri"},"status":"$status"}'"""
-        )
+    if found == [""] and (why := why_refused(head)):
+        raise UserError(f"{path!r} is {why}")
     if len(found) > 1:
         raise UserError(
             f"the lines of {path!r} fit the formats {', '.join(found)}, which mean different things by a number; "

@@ -1,13 +1,15 @@
 """Formats of access logs, each declared by one line of the server's own language.
 
 A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), or a format of gunicorn
-(``%(h)s``). ``tomcat:`` in front gives ``%D`` and ``%T`` Tomcat's units; ``syslog:``, ``cri:`` and ``docker:`` are for
-lines that a logger has wrapped. An object of JSON with such fields as its values declares lines of JSON. It becomes
-one table of fields, which the native reader follows.
+(``%(h)s``). So is the ``#Fields:`` line of a W3C extended log, as IIS and CloudFront write it. ``tomcat:`` in front
+gives ``%D`` and ``%T`` Tomcat's units; ``syslog:``, ``cri:`` and ``docker:`` are for lines that a logger has wrapped.
+An object of JSON with such fields as its values declares lines of JSON. It becomes one table of fields, which the
+native reader follows.
 
 1. A field that is not known is read over. Of two fields for one column the first by rank is read; in JSON the first
    by rank that the line has.
-2. A number has the unit of its declaration; none is guessed.
+2. A number has the unit of its declaration; none is guessed. W3C's ``time-taken`` is IIS' milliseconds between spaces,
+   and CloudFront's seconds with a point between tabs.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from drainq._native import read_access_log
+from drainq.metrics.errors import UserError
 
 Field = tuple[str, str, float]
 """The text in front of a field, its meaning, and how many of its unit are a second, for a time."""
@@ -95,6 +98,12 @@ for _column, _meaning, _scale, _names in (
 ):
     for _name in _names.split():
         _MEANINGS[_name] = (_column, len(_MEANINGS), _meaning, _scale)
+_W3C = {
+    "date": ("day", 0, "day", 1.0), "time": ("time", 0, "clock", 1.0), "c-ip": ("client", 0, "client", 1.0),
+    "cs-uri-stem": ("path", 0, "target", 1.0), "cs-uri": ("path", 1, "target", 1.0),
+    "sc-status": ("status", 0, "status", 1.0), "sc-bytes": ("size", 0, "size", 1.0),
+    "cs(Referer)": ("referrer", 0, "referrer", 1.0), "cs(User-Agent)": ("agent", 0, "agent", 1.0),
+}  # fmt: skip
 _TOMCAT = {"%D": ("duration", 0, "whole", 1e3), "%T": ("duration", 1, "seconds", 1.0)}
 
 _GUNICORNS = {"%f": "%{referer}i", "%a": "%{user-agent}i"}  # Apache has a file and an address there
@@ -104,6 +113,9 @@ _GUNICORN = re.compile(r"%\((\{[^}]+\})?(\w)\)s")
 _APACHE = re.compile(r"%[!\d,<>]*(\{[^}]*\})?(\^..|[A-Za-z])")
 _BARE = re.compile(r"([:\[]\s*)(\$\w+|\$\{\w+\}|%[!\d,<>]*(?:\{[^}]*\})?[A-Za-z])(?=\s*[,}\]])")
 _METHODS = ("request_method", "%m")
+_FIELDS = "#Fields:"
+_DIRECTIVE = "a directive, no request"  # the reason of the native reader
+_HAPROXY = re.compile(rb":\d+ \[\d\d/\w{3}/\d{4}(?::\d\d){3}\.\d{3}\] \S+ \S+/\S+ (?:-?\d+/){4}\+?-?\d+ ")
 
 
 class _Found(NamedTuple):
@@ -141,6 +153,42 @@ def table_of(format: str) -> Table | None:
     return None if format in ("", "common", "combined") else compiled(format)
 
 
+def bad_requests(bad: list[tuple[int, bytes, str]], format: str) -> list[tuple[int, bytes, str]]:
+    """Return the bad lines without the directives of a W3C log.
+
+    Raises:
+        UserError: a directive declares other fields than the format.
+    """
+    if not format.startswith(_FIELDS):
+        return bad
+    for _, line, reason in bad:
+        fields = line.decode(errors="replace")
+        if reason == _DIRECTIVE and fields.startswith(_FIELDS) and fields.split()[1:] != format.split()[1:]:
+            raise UserError(f"a log changes its fields at its line {fields[:1000]!r}; split it there")
+    return [line for line in bad if line[2] != _DIRECTIVE]
+
+
+def why_refused(head: bytes) -> str | None:
+    """Return what a log with these first lines is and what to do, if none of its lines can be read."""
+    lines = [line for line in map(bytes.strip, head.split(b"\n")[:_SAMPLE]) if line]
+    if any(line.startswith(_FIELDS.encode()) for line in lines):
+        return (
+            "a W3C extended log whose lines do not fit its '#Fields:', or lack a field; log date, time, cs-uri-stem "
+            "and sc-status, with one space or tab between fields"
+        )
+    if lines and sum(map(bool, map(_HAPROXY.search, lines))) * 5 >= 4 * len(lines):
+        return (
+            "a log of HAProxy, whose times have no zone; write it by log-format '%ci - - [%T] %{+Q}r %ST %B %Ta', and "
+            "read that with --format common_ms"
+        )
+    if {line[:1] for line in lines} == {b"{"}:
+        return (
+            "JSON with keys that are not known; name those of the time, the path and the "
+            """status, as in --format '{"ts":"$msec","req":{"url":"$request_uri"},"status":"$status"}'"""
+        )
+    return None
+
+
 def found_in(head: bytes) -> list[str]:
     """Return the declared formats that fit the first lines of a log, one for each meaning; "" is common or combined.
 
@@ -153,7 +201,11 @@ def found_in(head: bytes) -> list[str]:
         ['vhost_combined']
     """
     whole, end, cut = head.rpartition(b"\n")
-    sample = b"\n".join((whole if end else cut).split(b"\n")[:_SAMPLE])
+    first = (whole if end else cut).split(b"\n")[:_SAMPLE]
+    sample = b"\n".join(first)
+    if declared := [line.decode(errors="replace").split() for line in first if line.startswith(_FIELDS.encode())]:
+        gap = "\t" if any(b"\t" in line for line in first if not line.startswith(b"#")) else " "
+        return _w3c_in(sample, f"{_FIELDS} {gap.join(declared[0][1:])}")
     for prefix in ("", "syslog:", "cri:", "docker:"):
         lines = unwrapped(sample, prefix)
         fits: dict[object, str] = {}
@@ -169,6 +221,14 @@ def found_in(head: bytes) -> list[str]:
         if records >= 4 * len(bad):
             break
     return [""]
+
+
+def _w3c_in(sample: bytes, format: str) -> list[str]:
+    try:
+        records, _, bad = read_access_log(sample, compiled(format))
+    except ValueError:
+        return [""]
+    return [format] if records >= 4 * len(bad_requests(bad, format)) else [""]
 
 
 @functools.lru_cache(maxsize=100)
@@ -193,13 +253,19 @@ def compiled(declaration: str) -> Table:
         keys = None  # a text that begins with a brace
     if isinstance(keys, dict):
         found = sorted(_leaves(keys, meanings))
-        _require({column for _, column, _ in found}, declaration)
+        _require({"day", *(column for _, column, _ in found)}, declaration)
         return wrapped, tuple(field for *_, field in found), None
     fields, tail = _split(text)
+    if text.startswith(_FIELDS):
+        gap = "\t" if "\t" in text else " "
+        fields = [_Found(gap if place else "", name) for place, name in enumerate(text.split()[1:])]
+        wrapped, tail = "w3c", ""
+        meanings = {**_W3C, "time-taken": ("duration", 0, *(("seconds", 1.0) if gap == "\t" else ("whole", 1e3)))}
     if not fields:
         raise ValueError(
-            f"--format must be one of {', '.join(BUILT_IN)}, a LogFormat of Apache, a log_format of nginx, or an "
-            f'object of JSON with their fields, such as {{"key":"$time_iso8601"}}, got {declaration!r}'
+            f"--format must be one of {', '.join(BUILT_IN)}, a LogFormat of Apache, a log_format of nginx, a line "
+            """'#Fields:' of W3C, or an object of JSON with their fields, such as {"key":"$time_iso8601"}, """
+            f"got {declaration!r}"
         )
     best: dict[str, int] = {}
     for field in fields:
@@ -214,12 +280,12 @@ def compiled(declaration: str) -> Table:
             meaning, scale = "", 1
         read.add(column if meaning else "")
         table.append((field.before, meaning, float(scale)))
-    _require(read, declaration)
+    _require(read if wrapped == "w3c" else read | {"day"}, declaration)
     return wrapped, tuple(table), tail
 
 
 def _require(columns: set[str], declaration: str) -> None:
-    if missing := [column for column in ("time", "path", "status") if column not in columns]:
+    if missing := [column for column in ("day", "time", "path", "status") if column not in columns]:
         raise ValueError(f"--format must have a {', a '.join(missing)}, got {declaration!r}")
 
 

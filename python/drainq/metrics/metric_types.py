@@ -123,13 +123,13 @@ class LinesRead:
     """The number of lines of a block that were read, and of those that became records.
 
     Args:
-        source: the log's number. block: where in the log the block begins, in bytes.
+        source: the log's number. block: where in the log the block begins, in bytes. directives: lines that are none.
     """
 
-    __slots__ = ("block", "lines", "parsed", "source")
+    __slots__ = ("block", "directives", "lines", "parsed", "source")
 
-    def __init__(self, source: int, block: int, lines: int, parsed: int) -> None:
-        self.source, self.block, self.lines, self.parsed = source, block, lines, parsed
+    def __init__(self, source: int, block: int, lines: int, parsed: int, directives: int = 0) -> None:
+        self.source, self.block, self.lines, self.parsed, self.directives = source, block, lines, parsed, directives
 
 
 class BadLines:

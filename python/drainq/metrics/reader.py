@@ -9,7 +9,7 @@ import pyarrow as pa
 from drainq.columns import parse_access_log
 from drainq.metrics.arrays import integers, of_integers
 from drainq.metrics.blocks import Task
-from drainq.metrics.log_formats import table_of, unwrapped
+from drainq.metrics.log_formats import bad_requests, table_of, unwrapped
 from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead
 from drainq.metrics.open_log import BOM
 
@@ -36,12 +36,15 @@ class Reader:
                 if block.begin == before == 0:
                     piece = piece.removeprefix(BOM)
                 columns, bad = parse_access_log(unwrapped(piece, block.format), table_of(block.format))
+                lines = len(columns) + len(bad)
+                bad = bad_requests(bad, block.format)
+                directives = lines - len(columns) - len(bad)
                 if len(columns):
                     yield from metrics_of(with_keys(columns))
                 if bad:
                     yield BadLines(block.source, block.begin, before, bad)
-                yield LinesRead(block.source, block.begin, len(columns) + len(bad), len(columns))
-                before += len(columns) + len(bad)
+                yield LinesRead(block.source, block.begin, lines - directives, len(columns), directives)
+                before += lines
 
 
 def with_keys(records: pa.RecordBatch) -> pa.RecordBatch:

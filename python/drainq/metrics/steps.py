@@ -99,8 +99,9 @@ def _reason(error: BaseException) -> str:
         if found := re.match(r'\s*File ".*?([^"/]+)", line (\d+)', line):
             place = f" at {found[1]}:{found[2]}"
         if found := re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line):
-            # Java's errors are about the machine; the text of one of Python's may hold values.
-            return line[:500] if line.startswith(("java.", "org.apache.")) else found[0] + place
+            # Java's errors are about the machine, the application's are for users; Python's text may hold values.
+            told = line.startswith(("java.", "org.apache.", "drainq.metrics.errors."))
+            return line[:500] if told else found[0] + place
     return next((line[2:502] for line in lines if line.startswith(": ")), lines[0][:500])  # Java's, behind Py4J's
 
 
@@ -112,6 +113,7 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
     files: dict[str, list[Spooled]] = defaultdict(list)
     before: dict[tuple[int, int], int] = {}
     queue: Counter[str] = Counter()
+    directives: Counter[int] = Counter()
     for result in results:
         if isinstance(result, Spooled):
             files[result.kind].append(result)
@@ -122,7 +124,8 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
             queue.update(result.counts)
     for read in sorted((r for r in results if isinstance(r, LinesRead)), key=lambda read: (read.source, read.block)):
         source = counts[read.source]
-        before[read.source, read.block] = source.before + source.lines  # lines before this block
+        before[read.source, read.block] = source.before + source.lines + directives[read.source]  # this block's
+        directives[read.source] += read.directives
         source.lines += read.lines
         source.parsed += read.parsed
     for source in counts:

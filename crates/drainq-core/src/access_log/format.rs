@@ -26,6 +26,10 @@ pub enum Meaning {
     Stamp,
     /// `2015-05-17T10:05:03.5Z`.
     Iso,
+    /// `2015-05-17`, in UTC.
+    Day,
+    /// `10:05:03`, in UTC.
+    Clock,
     /// A user's name. One of several words is none if a word is `-`: then fields are shifted.
     User,
     /// Seconds since 1970, times this.
@@ -62,6 +66,8 @@ impl Meaning {
             "client_and_port" => Self::ClientAndPort,
             "stamp" => Self::Stamp,
             "iso" => Self::Iso,
+            "day" => Self::Day,
+            "clock" => Self::Clock,
             "epoch" => Self::Epoch(scale),
             "request" => Self::Request,
             "target" => Self::Target,
@@ -100,6 +106,8 @@ pub enum Prefix {
     Cri,
     /// `<190>May 17 10:05:03 host tag: `, `2015-05-17T10:05:03Z host tag: ` or `<190>1 2015-05-17T10:05:03Z host tag 1 - - `.
     Syslog,
+    /// Nothing, as in logs of W3C's extended format. Their directives begin with `#`.
+    W3c,
 }
 
 impl Prefix {
@@ -110,6 +118,7 @@ impl Prefix {
         };
         match self {
             Self::None => Some(line),
+            Self::W3c => (!line.starts_with(b"#")).then_some(line),
             Self::Cri => behind(line, 3).filter(|_| line.get(10) == Some(&b'T')),
             Self::Syslog => {
                 let level = line.starts_with(b"<").then(|| memchr::memchr(b'>', line)).flatten();
@@ -156,15 +165,16 @@ impl LineFormat {
     /// Reads a line that is no JSON, without its line end.
     pub fn parse<'a>(&self, line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Reason> {
         let mut record = Record { client: b"-", endpoint: NO_ENDPOINT, ..Record::default() };
-        let mut rest = self.prefix.strip(line).ok_or(Reason::Prefix)?;
+        let is_w3c = self.prefix == Prefix::W3c;
+        let mut rest = self.prefix.strip(line).ok_or(if is_w3c { Reason::Directive } else { Reason::Prefix })?;
         let tail = self.tail.as_deref().unwrap_or_default();
         for (place, field) in self.fields.iter().enumerate() {
             rest = rest.strip_prefix(field.before.as_bytes()).ok_or(Reason::Form)?;
             let after = self.fields.get(place + 1).map_or(tail, |next| &*next.before).as_bytes();
             let end = match after {
                 [] if field.meaning == Meaning::Remainder => rest.len(),
-                [] => end_of(rest, b" ").unwrap_or(rest.len()),
-                _ => end_of(rest, after).ok_or(Reason::Form)?,
+                [] => end_of(rest, b" ", !is_w3c).unwrap_or(rest.len()),
+                _ => end_of(rest, after, !is_w3c).ok_or(Reason::Form)?,
             };
             let (text, more) = rest.split_at(end);
             rest = more;
@@ -199,6 +209,14 @@ impl Meaning {
             }
             Self::Stamp => record.second = last.second_of(text).ok_or(Reason::BadTime)?,
             Self::Iso => record.second = stamp::second_of_iso(text).ok_or(Reason::BadTime)?,
+            Self::Day => {
+                let text = [text, b"T00:00:00Z"].concat();
+                record.second += stamp::second_of_iso(&text).ok_or(Reason::BadTime)?;
+            }
+            Self::Clock => {
+                let text = [b"1970-01-01T", text, b"Z"].concat();
+                record.second += stamp::second_of_iso(&text).ok_or(Reason::BadTime)?;
+            }
             Self::Epoch(scale) => {
                 let second = decimal(text).map(|number| (number / scale).floor());
                 record.second = second.filter(|second| *second < 1e11).ok_or(Reason::BadTime)? as i64;
@@ -246,8 +264,8 @@ fn decimal(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Returns where a field ends, or None if the text after it does not come.
-fn end_of(rest: &[u8], after: &[u8]) -> Option<usize> {
+/// Returns where a field ends, or None if the text after it does not come. `lists`: a field may be one of nginx' lists.
+fn end_of(rest: &[u8], after: &[u8], lists: bool) -> Option<usize> {
     let mut end = 0;
     match after.first() {
         None => None,
@@ -262,7 +280,7 @@ fn end_of(rest: &[u8], after: &[u8]) -> Option<usize> {
             end += memchr::memchr(*first, rest.get(end..)?)?;
             let (field, more) = rest.split_at(end);
             let goes_on = || field.ends_with(b",") || field.ends_with(b" :") || more.starts_with(b" : ");
-            if more.starts_with(after) && !(*first == b' ' && goes_on()) {
+            if more.starts_with(after) && !(lists && *first == b' ' && goes_on()) {
                 return Some(end);
             }
             end += 1;

@@ -79,6 +79,8 @@ pub enum Reason {
     Number,
     /// The prefix of a declared format is missing.
     Prefix,
+    /// The line is a directive of a W3C log.
+    Directive,
     /// The line is no JSON.
     Json,
     /// The line is the beginning of JSON.
@@ -109,6 +111,7 @@ impl Reason {
             Self::Client => "no client's address where the format has it",
             Self::Number => "no such number where the format has it",
             Self::Prefix => "no such prefix as the format has",
+            Self::Directive => "a directive, no request",
             Self::Json => "no object of JSON",
             Self::Cut => "cut off in the JSON",
             Self::Kind => "no value of that kind where the format has it",

@@ -47,6 +47,7 @@ fn format_of((prefix, fields, tail): Declared) -> PyResult<LineFormat> {
         "" => Prefix::None,
         "cri" => Prefix::Cri,
         "syslog" => Prefix::Syslog,
+        "w3c" => Prefix::W3c,
         _ => return Err(errors::bad_value(format!("no such prefix: {prefix:?}"))),
     };
     if fields.len() > json::FIELDS {
