@@ -29,8 +29,8 @@ MUTANTS = [
         "update_keeps_the_lease",
         "a message that is updated while it is handled is deleted by the acknowledgement",
         "python/drainq/delayed/storage/sqlite/messages_sql.py",
-        '    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6\n',
-        '    "attempts" = 0, "lastError" = NULL, "priority" = ?6\n',
+        '    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6',
+        '    "attempts" = 0, "lastError" = NULL, "priority" = ?6',
         "tests/delayed/test_ack.py tests/delayed/test_consume.py::test_a_message_updated_while_it_is_handled_comes_again",
     ),
     Mutant(

@@ -39,9 +39,9 @@ class Message:
         self.due_at = self.offer.scheduled_at
 
     def row(self):
-        key, payload, at, _, priority = self.offer
+        key, payload, at, _, priority, tries = self.offer
         locked = self.lock is not None
-        return Row(self.id, key, payload, at, self.created_at, self.attempts, self.due_at, locked, priority)
+        return Row(self.id, key, payload, at, self.created_at, self.attempts, self.due_at, locked, priority, tries)
 
     def is_chosen(self, chosen):
         """Whether it is of a key or a prefix."""
@@ -152,8 +152,8 @@ class Model:
 
     def bury(self, kind, held, now, error):
         for message in self._held(held):
-            key, payload, at, _, priority = message.offer
-            letter = dead_letter((next(self._ids), key, payload, at, message.attempts, error, now, priority))
+            key, payload, at, _, priority, tries = message.offer
+            letter = dead_letter((next(self._ids), key, payload, at, message.attempts, error, now, priority, tries))
             self._dead.append(letter)
         return self.ack(kind, held)
 
@@ -203,7 +203,7 @@ class Model:
             stored_message(
                 [
                     *(it.offer.key, it.offer.payload, it.offer.scheduled_at, it.due_at, it.created_at, it.attempts),
-                    *(it.offer.priority, it.error, self.holder, it.lock),
+                    *(it.offer.priority, it.error, self.holder, it.lock, it.offer.max_attempts),
                 ]
             )
             for it in rows
@@ -228,7 +228,7 @@ class Model:
         latest = {letter.key: letter for letter in self._dead if keys is None or letter.key in keys}
         back = sorted(letter for key, letter in latest.items() if key not in self._rows)
         for letter in back:
-            self._offer(Offer(letter.key, letter.payload, now, False, letter.priority), now)
+            self._offer(Offer(letter.key, letter.payload, now, False, letter.priority, letter.max_attempts), now)
             self._dead.remove(letter)
         return len(back)
 

@@ -78,6 +78,7 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
             *(["an index for delivery by priority"] if database.backend == "postgresql" else []),
             "who holds a message",
             *(["a function that offers messages"] if database.backend == "postgresql" else []),
+            "how often a message is tried",
         ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""

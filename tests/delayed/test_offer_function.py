@@ -69,6 +69,17 @@ def test_priorities_order_what_is_due(postgres, offer):
     assert [envelope.message_id for envelope in iter(queue.try_poll, None)] == ["first", "plain", "last"]
 
 
+def test_an_offer_has_its_own_number_of_attempts(postgres, offer):
+    queue, at = postgres.open(clock=None), "at => '2001-01-02'"
+    assert [offer("mail", "a", "1", at, f"max_attempts => {most}") for most in (2, 2, 3)] == [
+        "created",
+        "ignored",
+        "updated",
+    ]
+    assert offer("mail", "b", "1", at, "max_attempts => 1", "replace => false") == "created"
+    assert {row.key: row.max_attempts for row in queue.peek()} == {"a": 3, "b": 1}
+
+
 def test_a_trigger_offers_with_the_commit_and_not_after_a_rollback(postgres, offer):
     queue, run = postgres.open(clock=None), offer.connection.execute
     orders, function = quote(f"{postgres.table}_orders"), quote(f"{postgres.table}_ordered")
@@ -112,6 +123,7 @@ def test_what_cannot_be_is_refused_with_the_remedy(postgres, offer):
         (("mail", "a", "1", "codec => 'no such'"), "no delayed queue has this name and codec"),
         (("mail", "", "1", "codec => 'json'"), "key must have 1 to 200 characters"),
         (("mail", "k" * 201, "1", "codec => 'json'"), "value too long"),
+        (("mail", "a", "1", "codec => 'json'", "max_attempts => 0"), "max_attempts must be at least 1"),
         (("mail", None, "1", "codec => 'json'"), "null value"),
         (("mail", "a", "1", "codec => 'json'", "at => 'infinity'"), "out of range|infinity"),
     ):

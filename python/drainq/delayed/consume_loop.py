@@ -173,7 +173,7 @@ class ConsumerLoop:
     def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> Steps:
         """Handle messages of one fetch, each by itself."""
         session = self.session
-        if any(row.attempts > 1 for row in rows):
+        if any(row.attempts > 1 or row.max_attempts == 1 for row in rows):
             self._pace.disturbed()
             self._give_back(Held(lock, tuple(row.id for row in rows[1:])))
             yield from self._handle(rows[:1], payloads[:1], lock)

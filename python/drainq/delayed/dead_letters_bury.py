@@ -1,7 +1,8 @@
 """Decides which messages become dead letters: those delivered too often, and those that cannot be decoded.
 
 There are two limits. ``max_attempts`` of a queue is checked when a message is taken: it counts deliveries without an
-acknowledgement, also after a crash. A consumer's limit is checked when its handler has failed.
+acknowledgement, also after a crash. A consumer's limit is checked when its handler has failed. A message's own
+``max_attempts`` takes the place of both.
 
 The session of a queue (``storage_session.py``) moves the messages by the storage's ``bury``.
 ``dead_letters_redrive.py`` lets an operator read dead letters and redrive them.
@@ -24,7 +25,7 @@ def decode_or_give_up(
     Args:
         fetched: the messages; ``attempts`` counts this delivery.
         codec: decodes their payloads.
-        max_attempts: how many deliveries a message gets; None: any number.
+        max_attempts: how many deliveries a message without a limit of its own gets; None: any number.
 
     Returns:
         The messages to deliver, their payloads, and the messages to bury, each with the reason.
@@ -33,8 +34,9 @@ def decode_or_give_up(
     payloads: list[Any] = []
     given_up: list[tuple[Row, str]] = []
     for row in fetched:
-        if max_attempts is not None and row.attempts > max_attempts:
-            given_up.append((row, f"not acknowledged in {max_attempts} deliveries"))
+        limit = limit_of(row, max_attempts)
+        if limit is not None and row.attempts > limit:
+            given_up.append((row, f"not acknowledged in {limit} deliveries"))
             continue
         try:
             payload = codec.decode(row.payload)
@@ -51,7 +53,16 @@ def delivered_too_often(rows: Sequence[Row], limit: int | None) -> tuple[list[Ro
 
     Args:
         rows: the messages.
-        limit: the deliveries after which a message is buried; None: no limit.
+        limit: the deliveries after which a message without a limit of its own is buried; None: no limit.
     """
-    worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
-    return worn_out, [row for row in rows if limit is None or row.attempts < limit]
+    worn_out: list[Row] = []
+    again: list[Row] = []
+    for row in rows:
+        most = limit_of(row, limit)
+        (again if most is None or row.attempts < most else worn_out).append(row)
+    return worn_out, again
+
+
+def limit_of(row: Row, limit: int | None) -> int | None:
+    """Return how many deliveries a message gets: its own number, else ``limit``."""
+    return limit if row.max_attempts is None else row.max_attempts

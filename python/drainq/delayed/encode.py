@@ -12,7 +12,16 @@ from typing import Any, cast
 
 from drainq.arguments import kind_of
 from drainq.delayed.codec import Codec
-from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, When, check_key, check_priority, in_range, to_ms
+from drainq.delayed.message import (
+    MAX_KEY_LENGTH,
+    ScheduledMessage,
+    When,
+    check_count,
+    check_key,
+    check_priority,
+    in_range,
+    to_ms,
+)
 from drainq.delayed.storage.records import Offer
 from drainq.errors import UnfitItem
 
@@ -59,14 +68,22 @@ def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
     ranks = [message.priority for message in messages]
     if set(map(type, ranks)) != {int} or any(ranks):
         ranks = [check_priority(rank) for rank in ranks]
-    return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks)))
+    tries = [message.max_attempts for message in messages]
+    if any(limit is not None for limit in tries):
+        tries = [_tries(limit) for limit in tries]
+    return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks, tries)))
 
 
 def _encoded_offer(message: ScheduledMessage[Any], codec: Codec, now: int) -> Offer:
     if not isinstance(message, ScheduledMessage):
         raise UnfitItem(f"a batch holds ScheduledMessage objects, got {kind_of(message)}")
     key, at, rank = check_key(message.key), _in_ms([message.schedule_at], now)[0], check_priority(message.priority)
-    return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank)
+    tries = _tries(message.max_attempts)
+    return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank, tries)
+
+
+def _tries(limit: int | None) -> int | None:
+    return None if limit is None else check_count("max_attempts", limit)
 
 
 def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:

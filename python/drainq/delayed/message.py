@@ -57,6 +57,8 @@ class ScheduledMessage(Generic[T]):
             at once.
         can_update: whether an existing message gets this payload and time.
         priority: of the due messages, those with a lower number are delivered first.
+        max_attempts: how often it is delivered before it becomes a dead letter; None: as the queue and its consumer set
+            it.
     """
 
     key: str
@@ -64,6 +66,7 @@ class ScheduledMessage(Generic[T]):
     schedule_at: When | None = None
     can_update: bool = True
     priority: int = 0
+    max_attempts: int | None = None
 
 
 def check_key(key: object) -> str:

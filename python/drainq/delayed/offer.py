@@ -43,12 +43,13 @@ class OfferMethods(Generic[T]):
         delay: Seconds | None = None,
         replace: bool = True,
         priority: int = 0,
+        max_attempts: int | None = None,
         connection: Any = None,
     ) -> OfferOutcome:
         """Store a message that is due now, at a time, or after a delay.
 
         Args:
-            key, payload, priority, connection: see :meth:`offer_or_update`.
+            key, payload, priority, max_attempts, connection: see :meth:`offer_or_update`.
             at: the due time: an aware datetime, or seconds since the epoch; ``None``: now.
             delay: seconds from now until it is due, or a timedelta; not together with ``at``.
             replace: whether a message of this key gets this payload and time, as :meth:`offer_or_update` does; if not,
@@ -71,22 +72,31 @@ class OfferMethods(Generic[T]):
             <OfferOutcome.IGNORED: 'ignored'>
         """
         at = self._session.due_time(at, delay)
-        return self._offer([ScheduledMessage(key, payload, at, replace, priority)], connection)[0]
+        return self._offer([ScheduledMessage(key, payload, at, replace, priority, max_attempts)], connection)[0]
 
     def offer_or_update(
-        self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
+        self,
+        key: str,
+        payload: T,
+        schedule_at: When,
+        *,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        connection: Any = None,
     ) -> OfferOutcome:
         """Store a message, or give the message of this key a new payload and time.
 
         An update ends the lease of a message in flight: it is delivered again, and its first consumer's acknowledgement
-        has no effect. An offer with the same payload and time (to the millisecond) is ignored, even if the message is
-        in flight.
+        has no effect. An offer with the same payload, time (to the millisecond) and options is ignored, even if the
+        message is in flight.
 
         Args:
             key: 1 to 200 characters.
             payload: a value that the codec can encode.
             schedule_at: the due time: an aware datetime, or seconds since the epoch. A past time means now.
             priority: of the due messages, those with a lower number are delivered first.
+            max_attempts: how often this message is delivered before it becomes a dead letter, in place of the limits of
+                the queue and its consumer; ``None``: they hold.
             connection: your own ``sqlite3`` or ``psycopg`` connection to the same database, or a Session or Connection
                 of SQLAlchemy (not an async one) on such a driver. The offer is part of your transaction and takes
                 effect when you commit.
@@ -101,22 +111,31 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
-        return self._offer([ScheduledMessage(key, payload, _given(schedule_at), True, priority)], connection)[0]
+        message = ScheduledMessage(key, payload, _given(schedule_at), True, priority, max_attempts)
+        return self._offer([message], connection)[0]
 
     def offer_if_not_exists(
-        self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
+        self,
+        key: str,
+        payload: T,
+        schedule_at: When,
+        *,
+        priority: int = 0,
+        max_attempts: int | None = None,
+        connection: Any = None,
     ) -> OfferOutcome:
         """Store a message unless there is one of this key.
 
         Args:
-            key, payload, schedule_at, priority, connection: see :meth:`offer_or_update`.
+            key, payload, schedule_at, priority, max_attempts, connection: see :meth:`offer_or_update`.
 
         Returns:
             CREATED or IGNORED.
 
         Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
         """
-        return self._offer([ScheduledMessage(key, payload, _given(schedule_at), False, priority)], connection)[0]
+        message = ScheduledMessage(key, payload, _given(schedule_at), False, priority, max_attempts)
+        return self._offer([message], connection)[0]
 
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
         """Offer many messages in one transaction: all of them or none.

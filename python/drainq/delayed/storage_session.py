@@ -22,7 +22,7 @@ from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.coroutines import CallThreads
 from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.database_retry import RareWarning, with_retries
-from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_often
+from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_often, limit_of
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import When, error_text, to_ms
 from drainq.delayed.own_connection import driver_connection
@@ -276,9 +276,10 @@ class Session:
     def nack(
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
     ) -> int:
-        """Release messages for later, and bury those delivered ``limit`` times. Return how many were still leased."""
+        """Release messages for later, and bury those delivered ``limit`` times, or as often as they may be. Return how
+        many were still leased."""
         worn_out, again = delivered_too_often(rows, limit)
-        ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)
+        ours = sum(self.bury(lock, row, error or f"given back {limit_of(row, limit)} times") for row in worn_out)
         if again:
             text = None if error is None else error_text(error)
             held = Held(lock, tuple(row.id for row in again))

@@ -47,6 +47,7 @@ class Offer(NamedTuple):
     scheduled_at: int
     can_update: bool
     priority: int = 0
+    max_attempts: int | None = None
 
 
 class Row(NamedTuple):
@@ -61,6 +62,7 @@ class Row(NamedTuple):
     due_at: int
     locked: bool
     priority: int = 0
+    max_attempts: int | None = None
 
 
 class Chosen(NamedTuple):
@@ -105,7 +107,7 @@ class StoredMessage(NamedTuple):
     """A message of a queue, in any state. Times are aware datetimes in UTC; the payload is not decoded.
 
     Attributes:
-        key, payload, priority: as they were offered; the payload in the codec's bytes.
+        key, payload, priority, max_attempts: as they were offered; the payload in the codec's bytes.
         scheduled_at: the offered due time.
         due_at: the next due time; of a message in flight, the end of its lease.
         created_at: when it was offered.
@@ -128,6 +130,7 @@ class StoredMessage(NamedTuple):
     last_error: str | None = None
     holder: str | None = None
     leased_at: datetime | None = None
+    max_attempts: int | None = None
 
 
 class DeadLetter(NamedTuple):
@@ -135,7 +138,7 @@ class DeadLetter(NamedTuple):
 
     Attributes:
         id: names the row, for as long as it is there.
-        key, payload, priority: as they were offered; the payload in the codec's bytes.
+        key, payload, priority, max_attempts: as they were offered; the payload in the codec's bytes.
         scheduled_at: the offered due time.
         attempts: how often it was delivered.
         error: the reason: the handler's error, or the argument ``error`` of ``nack``.
@@ -150,6 +153,7 @@ class DeadLetter(NamedTuple):
     error: str
     died_at: datetime
     priority: int = 0
+    max_attempts: int | None = None
 
 
 class Counts(NamedTuple):

@@ -6,7 +6,8 @@ A migration creates it. A change here needs a migration of its own, because a da
 from drainq.delayed.storage.postgres.messages_sql import TAKE_OVER
 
 _ARGUMENTS = """
-    at TIMESTAMPTZ DEFAULT NULL, priority INTEGER DEFAULT 0, replace BOOLEAN DEFAULT true, codec TEXT DEFAULT NULL)
+    at TIMESTAMPTZ DEFAULT NULL, priority INTEGER DEFAULT 0, replace BOOLEAN DEFAULT true, codec TEXT DEFAULT NULL,
+    max_attempts INTEGER DEFAULT NULL)
 RETURNS TEXT SET search_path FROM CURRENT"""
 
 OF_BYTES = (
@@ -30,22 +31,24 @@ BEGIN
             HINT = 'Pass codec => one that "drainq delayed queues" lists.';
     ELSIF key = '' THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'key must have 1 to 200 characters';
+    ELSIF max_attempts < 1 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'max_attempts must be at least 1';
     END IF;
     IF priority <> 0 THEN
         UPDATE {queues} AS known SET "ranked" = true WHERE known."pKind" = kinds[1] AND NOT known."ranked";
     END IF;
     IF replace THEN
         INSERT INTO {table} AS q
-            ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
-        VALUES (key, kinds[1], payload, due, due, present, priority)
+            ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority", "maxAttempts")
+        VALUES (key, kinds[1], payload, due, due, present, priority, max_attempts)
 """
     + TAKE_OVER
     + """
         RETURNING q.xmax = 0 INTO created;
     ELSE
         INSERT INTO {table}
-            ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
-        VALUES (key, kinds[1], payload, due, due, present, priority)
+            ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority", "maxAttempts")
+        VALUES (key, kinds[1], payload, due, due, present, priority, max_attempts)
         ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING true INTO created;
     END IF;
     IF created IS NULL THEN
@@ -64,8 +67,14 @@ OF_TEXT = (
 CREATE OR REPLACE FUNCTION {offer}(queue TEXT, key TEXT, payload TEXT,"""
     + _ARGUMENTS
     + """ LANGUAGE sql AS {body}
-    SELECT {offer}(queue, key, pg_catalog.convert_to(payload, 'UTF8'), at, priority, replace, codec)
+    SELECT {offer}(queue, key, pg_catalog.convert_to(payload, 'UTF8'), at, priority, replace, codec, max_attempts)
 {body}
 """
 )
 """The same for a payload that is text, such as JSON."""
+
+DROP_OLD = tuple(
+    f"DROP FUNCTION IF EXISTS {{offer}}(TEXT, TEXT, {payload}, TIMESTAMPTZ, INTEGER, BOOLEAN, TEXT)"
+    for payload in ("BYTEA", "TEXT")
+)
+"""Drop the functions with fewer arguments, beside which a call would be ambiguous."""

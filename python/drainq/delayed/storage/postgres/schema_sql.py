@@ -1,7 +1,7 @@
 """PostgreSQL: the tables of the delayed queue as numbered migrations, and the queries about them."""
 
 from drainq.delayed.storage.migrate import Index
-from drainq.delayed.storage.postgres.offer_function import OF_BYTES, OF_TEXT
+from drainq.delayed.storage.postgres.offer_function import DROP_OLD, OF_BYTES, OF_TEXT
 
 CREATE_LEDGER = """
 CREATE TABLE IF NOT EXISTS {migrations} (
@@ -159,6 +159,14 @@ MIGRATIONS = (
         'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "holder" TEXT NULL',
     ),
     ("a function that offers messages", OF_BYTES, OF_TEXT),
+    (
+        "how often a message is tried",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "maxAttempts" INTEGER NULL',
+        'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "maxAttempts" INTEGER NULL',
+        *DROP_OLD,
+        OF_BYTES,
+        OF_TEXT,
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;
 its keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the message

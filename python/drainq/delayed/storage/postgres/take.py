@@ -23,7 +23,7 @@ from drainq.delayed.storage.postgres.statements import PostgresStatements
 from drainq.delayed.storage.postgres.together import Together
 from drainq.delayed.storage.records import Fetched, Held, Row
 
-_long = struct.Struct("!q").unpack
+_long, _integer = struct.Struct("!q").unpack, struct.Struct("!i").unpack
 _numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, priority
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 _ORDER = operator.attrgetter("priority", "scheduled_at", "id")
@@ -110,7 +110,8 @@ def _fetched(answer: Any, values: dict[str, Any]) -> Fetched:
     for n in range(answer.ntuples):
         numbers = b"".join((value(n, 3), value(n, 6), value(n, 7), value(n, 8), value(n, 9)))
         number, at, created, attempts, priority = _numbers(numbers)
-        columns = number, value(n, 4).decode(), value(n, 5), at, created, attempts, until, True, priority
+        most = value(n, 10) and _integer(value(n, 10))[0]
+        columns = number, value(n, 4).decode(), value(n, 5), at, created, attempts, until, True, priority, most
         rows.append(_new(Row, columns))
     if len(rows) > 1:
         rows.sort(key=_ORDER)
@@ -149,7 +150,7 @@ class PostgresLimits(PostgresTakes):
                 if values["ids"]:
                     found = cursor.execute(self._fill(sql.TAKE_THESE), values).fetchall()
                 del ids[:limit]
-                rows = self._in_order((*columns[:6], until, True, columns[6]) for columns in found)
+                rows = self._in_order((*columns[:6], until, True, *columns[6:]) for columns in found)
                 answers.append(Fetched(count, rows))
         return answers
 

@@ -54,7 +54,7 @@ UPDATE {table} SET
     + """, ("scheduledAt" > "scheduledAtInitially")::integer)) + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" = ANY(ARRAY({which}))
-RETURNING "id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "priority"
+RETURNING "id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "priority", "maxAttempts"
 """
 )
 

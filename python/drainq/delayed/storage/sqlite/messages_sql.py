@@ -11,11 +11,12 @@ _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :loc
 # --- producers
 
 INSERT = """
-INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
-VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
+INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
+    "maxAttempts")
+VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)
 """
-"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority) are numbered,
-which is a third quicker than by name."""
+"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority, most attempts)
+are numbered, which is a third quicker than by name."""
 
 INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 """Insert one message unless its key is there."""
@@ -23,8 +24,9 @@ INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 UPDATE = """
 UPDATE {table} SET
     "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5,
-    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6
-WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially", "priority") IS NOT (?3, ?4, ?6)
+    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6, "maxAttempts" = ?7
+WHERE "pKind" = ?2 AND "pKey" = ?1
+    AND ("payload", "scheduledAtInitially", "priority", "maxAttempts") IS NOT (?3, ?4, ?6, ?7)
 """
 """Give a message a new payload and time, if they differ."""
 
@@ -95,8 +97,10 @@ EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
 
 BURY = (
     """
-INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority")
-SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now, "priority" FROM {table}
+INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority",
+    "maxAttempts")
+SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now, "priority", "maxAttempts"
+FROM {table}
 """
     + _OURS
 )
@@ -134,8 +138,9 @@ GROUP BY "pKey"
 """The dead letters that can be redriven: of two with one key the later, and none whose key a live message has."""
 
 REDRIVE = """
-INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
-SELECT "pKey", "pKind", "payload", :now, :now, :now, "priority" FROM {dead}
+INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
+    "maxAttempts")
+SELECT "pKey", "pKind", "payload", :now, :now, :now, "priority", "maxAttempts" FROM {dead}
 WHERE "id" IN (SELECT value FROM json_each(:ids)) ORDER BY "id"
 """
 """Redrive dead letters."""

@@ -45,7 +45,8 @@ class SQLiteOffers(SQLiteStatements):
         """Insert all messages. If one is not new, insert none and raise IntegrityError."""
         with self._transaction() as cursor:
             cursor.executemany(
-                self._sql["INSERT"], ((key, kind, payload, at, now, rank) for key, payload, at, _, rank in offers)
+                self._sql["INSERT"],
+                ((key, kind, payload, at, now, rank, tries) for key, payload, at, _, rank, tries in offers),
             )
         return [OfferOutcome.CREATED] * len(offers)
 
@@ -62,6 +63,6 @@ class SQLiteOffers(SQLiteStatements):
         return outcomes
 
 
-def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int]:
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int, int | None]:
     """Return a message's values in the order of INSERT, INSERT_NEW, UPDATE and UPDATE_TICK."""
-    return offer.key, kind, offer.payload, offer.scheduled_at, now, offer.priority
+    return offer.key, kind, offer.payload, offer.scheduled_at, now, offer.priority, offer.max_attempts

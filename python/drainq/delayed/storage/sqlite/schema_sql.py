@@ -134,6 +134,11 @@ MIGRATIONS = (
         "who holds a message",
         'ALTER TABLE {table} ADD COLUMN "holder" TEXT NULL',
     ),
+    (
+        "how often a message is tried",
+        'ALTER TABLE {table} ADD COLUMN "maxAttempts" INTEGER NULL',
+        'ALTER TABLE {dead} ADD COLUMN "maxAttempts" INTEGER NULL',
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is.
 ``attemptsOf`` is the creation time of the message that ``attempts`` counts for: the source's library replaces a message

@@ -30,7 +30,8 @@ ON CONFLICT ("pKind", "pKey") DO NOTHING
 
 UPDATE_TICK = """
 UPDATE {table}
-SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5, "priority" = ?6
+SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5, "priority" = ?6,
+    "maxAttempts" = ?7
 WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
     AND "scheduledAt" = "scheduledAtInitially" AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
 """
