@@ -16,7 +16,7 @@ import confluent_kafka
 
 from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryError, DeliveryStopped, Refused, Unavailable, Undelivered
-from drainq.export import KafkaExporter, kafka, kafka_errors
+from drainq.export import KafkaExporter, kafka, kafka_errors, kafka_settings
 from drainq.export.kafka import HEADER, KafkaSink
 from drainq.testing import ManualClock
 from tests.sources.by_hand import Raises
@@ -217,7 +217,7 @@ class Producer:
 )
 def test_each_message_of_a_batch_is_taken_refused_or_among_the_rest(script, taken, refused, unsent, error, monkeypatch):
     producers = [Producer(*script), Producer()]
-    monkeypatch.setattr(kafka, "_opened", lambda kafka, settings: producers.pop(0))
+    monkeypatch.setattr(kafka, "opened", lambda kafka, settings: producers.pop(0))
     sink = KafkaSink({}, "t", patience=1.0)
     first, rest, why = sink._producer, [], None
     try:
@@ -247,7 +247,7 @@ def test_a_wrong_certificate_stops_once_no_broker_is_left_and_a_connection_that_
 
         flush = poll
 
-    monkeypatch.setattr(kafka, "_opened", lambda kafka, given: opened.append(given) or Cut("_PURGE_QUEUE"))
+    monkeypatch.setattr(kafka, "opened", lambda kafka, given: opened.append(given) or Cut("_PURGE_QUEUE"))
     for text, count, stops in ((wrong, 2, True), (wrong, 1, False), (ended, 2, False)):
         names = (("_SSL", text), ("_ALL_BROKERS_DOWN", None))[:count]
         codes = confluent_kafka.KafkaError
@@ -271,7 +271,7 @@ def test_a_wrong_certificate_stops_once_no_broker_is_left_and_a_connection_that_
 
 def test_one_batch_is_sent_at_a_time_and_an_idle_exporter_serves_callbacks(monkeypatch):
     found, told = [], []
-    monkeypatch.setattr(kafka, "_opened", lambda kafka, settings: told.append(settings) or Producer())
+    monkeypatch.setattr(kafka, "opened", lambda kafka, settings: told.append(settings) or Producer())
     exporter = KafkaExporter(config={"acks": 1}, topic="t", retry_for=7)
     sink = exporter._kafka_sink
 
@@ -343,13 +343,13 @@ def test_no_value_that_may_be_a_secret_is_in_an_error():
         raise ValueError(f"{[*given.values()]} True")
 
     with pytest.raises(ValueError, match="^config is not what librdkafka takes: ") as error:
-        kafka._opened(SimpleNamespace(Producer=refuse, KafkaException=KeyError), settings)
+        kafka_settings.opened(SimpleNamespace(Producer=refuse, KafkaException=KeyError), settings)
     assert str(error.value).partition(": ")[2] == f"{['...'] * 7 + ['shown', True]} True"
 
 
 def test_the_configuration_overrules_what_drainq_sets():
     def found(config, patience=2.5):
-        settings = kafka._settings(config, patience)
+        settings = kafka_settings.settings_of(config, patience)
         assert settings.pop("delivery.report.only.error") is True
         return settings
 

@@ -40,7 +40,7 @@ CEILINGS = {
     "delayed queue": (3_946, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (3_249, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_116, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
-    "exporters": (1_943, [f"{PACKAGE}/export"]),
+    "exporters": (2_020, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_561, [f"{PACKAGE}/metrics"]),
     "commands, kit, stub and what all share": (2_196, [PACKAGE]),

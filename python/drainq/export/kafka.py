@@ -15,10 +15,10 @@ Source: ``KafkaTraceExporter`` and ``KafkaLogExporter`` in SkyWalking, which dro
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
-import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -34,10 +34,15 @@ from drainq.delivery.producing import Item
 from drainq.delivery.sink_contract import Refusals, error_text
 from drainq.errors import UnfitItem
 from drainq.export import kafka_errors
+from drainq.export.kafka_language import why_never
+from drainq.export.kafka_settings import opened, settings_of
 from drainq.export.optional_packages import extra
 from drainq.fork import leave_to_parent
+from drainq.threads import start_aside
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from typing_extensions import Unpack
 
     from drainq.delivery.options import SendingSettings
@@ -48,7 +53,7 @@ HEADER = "drainq-id"
 BATCH = 4096  # messages; larger batches do not fit the processor's caches, and librdkafka idles between them
 ANY_PARTITION, NOW = -1, 0  # constants of librdkafka
 POLL = 0.05  # seconds of a wait for reports, at most, before the next check for a cancellation
-LEAST_PATIENCE = 1.0  # seconds of delivery.timeout.ms, also for retry_for=0: a first try takes some time
+ASK_AFTER = 10  # polls without any message that arrived, before the servers are asked what they speak
 
 
 Message = tuple[str, "bytes | str | None", "bytes | str | None"]
@@ -73,13 +78,15 @@ class KafkaSink(Sink):
 
     def __init__(self, config: Mapping[str, Any], topic: str, *, patience: float) -> None:
         [self._kafka] = extra("kafka", "confluent_kafka")
-        settings = _settings(config, patience)
+        settings = settings_of(config, patience)
         self._told = settings.get("error_cb")
         settings["error_cb"] = self._connection_failed
         kafka = self._kafka
+        self._servers = str(settings.get("bootstrap.servers") or settings.get("metadata.broker.list") or "")
+        self._protocol = str(settings.get("security.protocol", "plaintext"))
 
         def open_producer() -> Any:  # a closure: the password is in no attribute
-            return _opened(kafka, settings)
+            return opened(kafka, settings)
 
         self._open, self._topic = open_producer, topic
         self._producer: Any = None
@@ -95,6 +102,8 @@ class KafkaSink(Sink):
         self._sending = self._over = False
         self._no_login: Any = None  # the error of a broker that this producer can never use
         self._is_cut_off = False  # no broker can be reached, and one of them never will be
+        self._has_sent = False  # a message arrived
+        self._asked: Future[str] | None = None  # why no server can ever be used
         self._failed: list[tuple[int, Any]] = []  # of the batch that is being sent: place, error
         # The callback for the message at each place, made once: making one costs as much as a message.
         self._reports: list[functools.partial[None]] = []
@@ -155,9 +164,13 @@ class KafkaSink(Sink):
                     never = kafka_errors.reason(error)
                     not_taken.update((later, never) for later in range(place + 1, len(items)))
                     break
+        polls = 0
         while self._served(producer.flush, POLL):  # sends at once, without waiting for more messages
+            polls += 1
+            self._ask(polls)
             if self._over or self._is_cut_off:
                 _purge(producer)  # also messages produced after cancel() had purged
+        self._has_sent |= not failed
         why, too_large = "", []
         for place, error in failed:
             not_taken[place] = kafka_errors.reason(error)
@@ -184,6 +197,17 @@ class KafkaSink(Sink):
         if failure is not Refused:
             self._discard()
         raise failure(why, rest=Rest([items[place] for place in left], left), refusals=list(not_taken.items()))
+
+    def _ask(self, polls: int) -> None:
+        """Ask the servers what they speak once nothing arrived for a while. Note the answer if it is that none fits."""
+        if polls == ASK_AFTER and not self._has_sent and self._servers:
+            with contextlib.suppress(RuntimeError):  # no more threads can be started
+                self._asked = start_aside(why_never, self._servers, self._protocol)
+        if self._asked is not None and self._asked.done() and not self._has_sent:
+            if why := self._asked.result():
+                self._no_login = self._kafka.KafkaError(self._kafka.KafkaError._TRANSPORT, why)
+                self._is_cut_off = True
+            self._asked = None
 
     def _connection_failed(self, error: Any) -> None:
         """Note the failure of a connection. Called by librdkafka."""
@@ -360,29 +384,3 @@ def _packed(message: Message | _Unfit) -> Message:
     if isinstance(message, _Unfit):
         raise UnfitItem(f"no message could be made of a {type(message.item).__name__}: {error_text(message.error)}")
     return message
-
-
-def _settings(config: Mapping[str, Any], patience: float) -> dict[str, Any]:
-    """Return the configuration with drainq's defaults."""
-    settings: dict[str, Any] = dict(config)
-    if not {"delivery.timeout.ms", "message.timeout.ms"} & settings.keys():
-        settings["delivery.timeout.ms"] = int(1000 * max(LEAST_PATIENCE, patience))
-    if not {"enable.idempotence", "acks", "request.required.acks"} & settings.keys():
-        settings["enable.idempotence"] = True
-    settings["delivery.report.only.error"] = True  # a report for each message costs more than the message
-    settings.setdefault("logger", logging.getLogger("drainq.kafka"))
-    return settings
-
-
-_SECRET = re.compile("password|secret|key|token|jaas|oauthbearer.config|pem|credential", re.IGNORECASE)
-
-
-def _opened(kafka: Any, settings: Mapping[str, Any]) -> Any:
-    try:
-        return kafka.Producer(dict(settings))
-    except (kafka.KafkaException, ValueError, TypeError) as error:
-        text = error.args[0].str() if isinstance(error, kafka.KafkaException) else str(error)
-    for name, value in settings.items():
-        if _SECRET.search(str(name)) and not isinstance(value, bool) and str(value):
-            text = text.replace(str(value), "...")
-    raise ValueError(f"config is not what librdkafka takes: {text}")  # not chained to librdkafka's error
