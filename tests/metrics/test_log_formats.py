@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,6 @@ from drainq.metrics.job import run
 from drainq.metrics.log_files import find
 from drainq.metrics.log_formats import BUILT_IN, compiled, found_in, table_of, unwrapped
 from drainq.sql import Database
-from tests.metrics.logs import contents
 
 MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
@@ -222,33 +220,6 @@ def test_the_job_reads_each_log_by_its_own_format(tmp_path, capsys):
     assert main(["metrics", unclear, "--explain", "--format", "combined_ms"]) == 0
     said = capsys.readouterr().out
     assert said.count("\nline ") == 10 and f"    milliseconds {round(made[0][7] * 1e6):.1f}\n" in said
-
-
-@pytest.mark.system
-def test_spark_reads_each_format_as_threads_do(spark, tmp_path):
-    pytest.importorskip("pyspark")
-    names = [
-        "vhost_combined",
-        "alb",
-        "syslog:nginx_main",
-        "docker:nginx_main",
-        "caddy_json",
-        "cri:caddy_json",
-        "traefik_json",
-    ]
-    paths = [str(tmp_path / name.replace(":", "_")) for name in names]
-    for name, path in zip(names, paths):
-        Path(path).write_text("".join(f"{LOGS[name][0](r)}\n" for r in requests(200)))
-    found = []
-    for engine, context in (("local", None), ("spark", spark.sparkContext)):
-        outcome = run(paths, out=tmp_path / engine, engine=engine, context=context)
-        assert (outcome.reconciled, outcome.parsed, [log.format for log in outcome.sources]) == (
-            True,
-            200 * len(names),
-            names,
-        )
-        found.append(contents(f"sqlite:///{tmp_path}/{engine}/metrics.db"))
-    assert found[0] == found[1]
 
 
 JSON = '{"t":"$msec","who":{"ip":"$remote_addr","by":"$realip_remote_addr"},"u":"$uri","s":"$status","b":"$bytes_sent",' \

@@ -15,10 +15,11 @@ from drainq.metrics import blocks
 from drainq.metrics.errors import UserError
 from drainq.metrics.job import run
 from drainq.metrics.log_files import find
-from drainq.metrics.log_formats import compiled, found_in
+from drainq.metrics.log_formats import BUILT_IN, compiled, found_in
 from drainq.sql import Database
 
-from .test_log_formats import combined, common, iso, requests
+from .logs import contents
+from .test_log_formats import ALONE, LOGS, combined, common, iso, requests
 
 
 def spaced(second, form):
@@ -156,6 +157,32 @@ def test_a_log_of_w3c_is_read_by_the_fields_that_it_declares(name, tmp_path, mon
     said = capsys.readouterr().out
     assert said.count("    a directive, no request\n") == header.count("\n") and "bad line" not in said
     assert f"    milliseconds {437.0 if name == 'IIS' else 1.0}\n" in said
+
+
+def test_spark_gives_the_tables_of_threads_for_each_format(spark, tmp_path):
+    pytest.importorskip("pyspark")
+    lines = {"common": common, "combined": combined, **{name: LOGS[name][0] for name in ALONE}}
+    lines |= {name: line for name, (line, *_) in W3C.items()}
+    assert not BUILT_IN.keys() - lines.keys()
+    alike, named = [], []
+    for seed, (name, line) in enumerate(lines.items()):
+        log = tmp_path / name.replace(":", "_")
+        text = "".join(f"{line(r)}\n" for r in requests(40, seed))
+        log.write_text(f"{W3C[name][1] if name in W3C else ''}{text}bad\nbad {seed}\n")
+        alike += [log] if len(found_in(text.encode())) == 1 else []
+        named += [] if len(found_in(text.encode())) == 1 else [name]
+    assert len(alike) > 20 and sorted(named) == sorted(
+        f"{name}_{unit}" for name in ("common", "combined") for unit in ("us", "ms", "s")
+    )
+    for logs, format in ([alike, None], *([[tmp_path / name], name] for name in named)):
+        found = []
+        for engine, context in (("local", None), ("spark", spark.sparkContext)):
+            out = tmp_path / f"{engine}-{format}"
+            outcome = run([*map(str, logs)], out=out, engine=engine, context=context, format=format)
+            assert (outcome.reconciled, outcome.parsed, outcome.bad) == (True, 40 * len(logs), 2 * len(logs))
+            found.append(contents(f"sqlite:///{out}/metrics.db", raw=True))
+        assert found[0] == found[1]
+        assert format or all(found[0].values()), "each table has rows"
 
 
 def test_a_log_of_w3c_that_cannot_be_read_whole_is_refused(tmp_path):
