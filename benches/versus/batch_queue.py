@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import logging
 import sys
 import threading
@@ -52,7 +53,7 @@ def main() -> int:
     # A dropped item is a count here, not a line.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     logging.getLogger("drainq").setLevel(logging.ERROR)
-    parts = (bounded_dataclasses, bounded_tuples, bounded_dicts, burst, dropped, latency, knees)
+    parts = (bounded_dataclasses, bounded_tuples, bounded_dicts, rare_collector, burst, dropped, latency, knees)
     return protocol.run("batch_queue", *parts)
 
 
@@ -133,6 +134,19 @@ def bounded_load(
         note=f"{many:,} items, room for {ROOM:,}"
         + ("; types by a dispatch key" if load.key_of else "; types by class"),
     )
+
+
+def rare_collector(report: Report, options: argparse.Namespace) -> None:
+    """Measure one of these loads where Python's collector runs more rarely, as a program can ask it to."""
+    load, many = dataclasses(100), 40_000 if options.quick else 400_000
+    runs = {name: functools.partial(through, RIVALS[name], load, many, 4, ROOM) for name in (OURS, *LEAN)}
+    usual = gc.get_threshold()
+    note = f"{many:,} items, room for {ROOM:,}; the other figures have the thresholds {usual}"
+    gc.set_threshold(50_000)
+    try:
+        compare(report, f"{load}, 4 producers, gc.set_threshold(50_000)", runs, count=rounds(options, 11), note=note)
+    finally:
+        gc.set_threshold(*usual)
 
 
 def burst(report: Report, options: argparse.Namespace) -> None:

@@ -30,7 +30,7 @@ CEILINGS = {
     "columns": (1_566, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (932, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (981, [BINDING]),
-    "binding: batch queue": (3478, [f"{BINDING}/batch"]),
+    "binding: batch queue": (3_478, [f"{BINDING}/batch"]),
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_223, [f"{BINDING}/multi"]),
     "binding: waiting": (709, [f"{BINDING}/waiting"]),
