@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from drainq import Backoff
-from drainq.delayed import CronMessage, DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed import DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.pool import PoolExhausted
 from drainq.delayed.storage.postgres.ticks import _Install
@@ -233,13 +232,12 @@ def test_the_locks_of_several_schedules_are_taken_in_the_order_of_their_prefixes
         assert joint.result(30) == [0, 0]
 
 
-def test_a_consumer_that_waits_for_the_lock_of_a_stranger_says_so_and_goes_on_when_it_is_free(postgres, caplog):
+def test_a_consumer_that_waits_for_its_turn_says_so_and_goes_on_when_it_comes(postgres, caplog):
     queue = postgres.open(clock=None, time=TIME, retry=RetryConfig(Backoff(0.02, jitter=0), try_timeout=0.2))
     queue.offer_or_update("a", 1, 0)
     stop = threading.Event()
-    with psycopg.connect(postgres.url) as stranger:
-        name = f"drainq flight {queue._session.kind}"
-        stranger.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+    with psycopg.connect(postgres.url) as other:
+        other.execute(f"""SELECT FROM "{postgres.table}__queues" FOR UPDATE""")
         consumer = start_aside(lambda: queue.consume(lambda envelope: stop.set(), stop=stop, max_in_flight=1))
         wait_until(lambda: "waits for its database (QueryCanceled [57014]: canceling" in caplog.text, "a warning")
         assert not stop.is_set()
@@ -247,15 +245,17 @@ def test_a_consumer_that_waits_for_the_lock_of_a_stranger_says_so_and_goes_on_wh
     assert stop.is_set() and queue.stats().ready == 0
 
 
-def test_no_lock_that_a_stranger_can_take_by_knowing_a_text_stops_a_schedule(postgres, monkeypatch):
-    queue = postgres.open(retry=QUICK)
-    taken, storage = [], queue._session.storage
-    execute = storage._execute
-    monkeypatch.setattr(storage, "_execute", lambda *a: taken.append(storage._sql[a[1]]) or execute(*a))
-    tick = CronMessage("x", datetime.fromtimestamp(postgres.now + 60, timezone.utc))
-    assert queue.cron.install_tick("hash", "p", [tick]) == 1
-    assert queue.cron.uninstall_tick("hash", "p") == 1
-    assert taken and not [statement for statement in taken if "advisory" in statement]
+def test_a_consumer_with_a_limit_whose_queue_lost_its_name_is_refused(postgres):
+    queue = postgres.open()
+    with psycopg.connect(postgres.url, autocommit=True) as other:
+        other.execute(f"""DELETE FROM "{postgres.table}__queues\"""")
+    with pytest.raises(LookupError, match="limits need the queue's name"):
+        queue.consume(print, max_in_flight=1, until="empty")
+
+
+def test_only_migrations_take_a_lock_that_a_stranger_can_take_by_knowing_a_text(postgres):
+    statements = postgres.open()._session.storage._sql
+    assert [name for name, text in statements.items() if "advisory" in text] == ["LOCK_MIGRATION"]
 
 
 def test_a_transaction_of_ours_that_freezes_is_ended_by_the_server(postgres):

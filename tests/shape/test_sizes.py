@@ -38,7 +38,7 @@ CEILINGS = {
     "sources": (1_837, [f"{PACKAGE}/sources"]),
     "sql": (1_065, [f"{PACKAGE}/sql"]),
     "delayed queue": (3_946, [f"{PACKAGE}/delayed"]),
-    "delayed queue: storage": (3_249, [f"{PACKAGE}/delayed/storage"]),
+    "delayed queue: storage": (3_250, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_116, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (2_020, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),

@@ -133,8 +133,8 @@ FROM died
 """
 """Make messages that are still leased dead letters."""
 
-LOCK_FLIGHT = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0::bigint))"
-"""Take a turn among consumers with a limit, until the commit."""
+LOCK_FLIGHT = 'SELECT FROM {queues} WHERE "pKind" = %(kind)s FOR NO KEY UPDATE'
+"""Take a turn among consumers with a limit, until the commit. Only a role with rights can hold the row."""
 
 ACK_AND_REMEMBER = """
 WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)

@@ -121,9 +121,9 @@ def _fetched(answer: Any, values: dict[str, Any]) -> Fetched:
 class PostgresLimits(PostgresTakes):
     """The methods of a storage that take messages within limits.
 
-    Consumers with limits take turns, by a lock that ends with the transaction. Each counts the messages in flight, then
-    takes due messages while there is room. Those of one process whose turns come together share a turn: see
-    :mod:`drainq.delayed.storage.postgres.together`.
+    Consumers with limits take turns, by a lock on the queue's row that ends with the transaction. Each counts the
+    messages in flight, then takes due messages while there is room. Those of one process whose turns come together
+    share a turn: see :mod:`drainq.delayed.storage.postgres.together`.
     """
 
     def acquire_within(
@@ -140,7 +140,8 @@ class PostgresLimits(PostgresTakes):
         """Take messages for some consumers in one transaction, the earliest for the first."""
         answers, now = [], min(taker.now for taker in takers)
         with self._pool.transaction() as cursor:
-            self._execute(cursor, "LOCK_FLIGHT", {"name": f"drainq flight {kind}"})
+            if not cursor.execute(self._sql["LOCK_FLIGHT"], {"kind": kind}).rowcount:
+                raise LookupError("limits need the queue's name in its table of names, where open() enters it")
             acked = [cursor.execute(self._sql["ACK"], self._held(taker.done)).rowcount for taker in takers]
             flying = cursor.execute(self._sql["IN_FLIGHT"], {"kind": kind, "now": now}).fetchall()
             room = Room(limits, [key for (key,) in flying])
