@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -18,7 +19,6 @@ import pytest
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, MultiQueue
 from drainq.cli import main
 from drainq.commands import top
-from drainq.commands.frame import _batch as frame_of_batch
 from drainq.commands.frame import amount, frame, hung, width
 from drainq.commands.scrape import Scrape, endpoint_url, parse, scrape
 from drainq.commands.snapshot import rate, snapshot
@@ -101,17 +101,30 @@ def test_a_rate_is_a_difference_over_time_and_none_where_a_counter_went_back():
     assert rate(now, Scrape("u", 1.0, error="away"), "c") is None
 
 
-def test_a_frame_of_many_partitions_shows_the_fullest_and_no_bar_and_no_share_beyond_its_end():
+def test_a_row_shows_the_fullest_partition_and_the_busiest_thread_and_no_share_beyond_all():
     used = [(number, 100 if number == 19 else number) for number in range(20)]
     queue = {
-        "name": "q", "running": True, "queued": 1, "capacity": 200, "accepted_per_second": None, "rebalances": 0,
+        "name": "q", "running": True, "queued": 12_345, "capacity": 200, "accepted_per_second": None, "rebalances": 0,
         "handled_per_second": 2.5, "lost": {}, "partitions": [{"used": one} for _, one in used],
-        "threads": [{"busy": 1.4}, {"busy": 0.25}, *[{"busy": 0.0}] * 15],
+        "threads": [{"busy": 1.4}, {"busy": 0.25}, *[{"busy": None}] * 15],
     }  # fmt: skip
-    head, bars, threads = frame_of_batch(queue)
-    assert "in -/s, out 2.50/s" in head
-    assert bars == "  partitions 20 " + "█" * 11 + "▇▆▅▅▄"
-    assert threads == "  threads busy 100% 25%" + 14 * " 0%"
+    less = {**queue, "partitions": [{"used": 3}], "threads": [{"busy": 0.25}], "lost": {"full": 2, "failed": 1_000_000}}
+    none = {**queue, "partitions": [], "threads": [], "accepted_per_second": 1_234.4}
+    kinds = ("multi_queues", "delayed_queues", "workers", "sources")
+    process = {
+        "url": "u",
+        "error": None,
+        "version": "1",
+        "batch_queues": [queue, less, none],
+        **{kind: [] for kind in kinds},
+    }
+    assert frame([process], 80)[2:] == [
+        "batch   q                         12.3k  100%      -   2.50      0          100%",
+        "batch   q                         12.3k    2%      -   2.50  1.00M           25%",
+        "          full                                                   2",
+        "          failed                                             1.00M",
+        "batch   q                         12.3k    0%   1234   2.50      0             -",
+    ]
     assert [amount(number) for number in (9_999, 10_000, 1e6, 1e9)] == ["9999", "10.0k", "1.00M", "1.00G"]
 
 
@@ -183,7 +196,7 @@ def test_one_frame_shows_several_processes_and_says_which_does_not_answer(server
         code = main(["top", "--once", server.url, str(closed_port)])
     out = capsys.readouterr().out
     assert code == 1
-    assert "batch framed" in out and "lost unrouted 1" in out
+    assert "\nbatch   framed " in out and re.search(r"\n +unrouted +1\n", out)
     assert f"http://127.0.0.1:{closed_port}/metrics: " in out
 
 
@@ -260,11 +273,18 @@ def test_the_screen_is_live_on_a_terminal_unless_one_frame_is_asked_for(monkeypa
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_no_line_is_longer_than_the_screen(server, columns):
-    with lossy_queue("a queue with quite a long name for a narrow screen"):
+def test_no_line_is_longer_than_the_screen_and_none_is_wrapped(server, columns):
+    name = "a queue with quite a long name for a narrow screen"
+    with lossy_queue(name):
         lines = frame([snapshot(scrape(server.url), None)], columns)
-    assert len(lines) > 1
     assert [line for line in lines if len(line) > columns] == []
+    [row] = [line for line in lines if line.startswith("batch   a")]
+    shown = {40: "a qu\u2026een", 80: "a queue wit\u2026rrow screen", 200: name}[columns]
+    assert row.startswith(f"batch   {shown} ")
+    reason = lines[lines.index(row) + 1].split()
+    assert reason == ["un\u2026ted"] if columns == 40 else reason == ["unrouted", "1"]
+    header = "kind name waiting full in/s out/s lost oldest busy".split()
+    assert next(line for line in lines if line.startswith("kind")).split() == header[: 5 if columns == 40 else 9]
 
 
 SAMPLES = [  # the labels, the kind of object, and its values
@@ -319,14 +339,22 @@ def test_each_value_of_a_process_has_its_place_in_the_snapshot():
 
 FRAME = """\
 http://h:1/metrics, drainq 1.2
-batch b (shut down): 3 of 6 queued, in 3/s, out 4/s, rebalances 27, lost full 30, failed 18, unrouted 21, abandoned 24
-  partitions 2 ██
-  threads busy 100%
-multi m: depth 54, put 19/s, got 20/s, oldest 66.0 s, rejected 63, waiting 69 putters 72 getters
-  t 78, s 75
-delayed d: ready 81, scheduled 84, in flight 87, dead 93, oldest 96.0 s
-worker w: sent 34/s, pending 117, retried 105, refused 108, lost 114
-source p: 120 of 123, fetched 42/s, errors 129"""
+kind    name                    waiting  full   in/s  out/s   lost  oldest  busy
+batch   b (shut down)                 3  100%      3      4     93          100%
+          full                                                  30
+          failed                                                18
+          unrouted                                              21
+          abandoned                                             24
+multi   m                            54           19     20     63    66 s
+          t                          78
+          s                          75
+delayed d                            81                         93    96 s
+          scheduled                  84
+          in flight                  87
+worker  w                           117                  34    222
+          refused                                              108
+          lost                                                 114
+source  p                           120   98%     42           129"""
 
 
 def test_a_live_screen_draws_with_rates_from_its_second_look_on_until_it_is_interrupted(monkeypatch):
@@ -345,15 +373,15 @@ def test_a_live_screen_draws_with_rates_from_its_second_look_on_until_it_is_inte
             raise KeyboardInterrupt
 
     monkeypatch.setattr(top, "scrape", lambda url: next(scrapes))
-    monkeypatch.setattr(top, "width", lambda: 200)
+    monkeypatch.setattr(top, "width", lambda: 80)
     monkeypatch.setattr(top, "_screen", Screen)
     monkeypatch.setattr(top, "time", SimpleNamespace(sleep=pause))
     monkeypatch.setattr(top.sys, "stdout", SimpleNamespace(isatty=lambda: True))
     with pytest.raises(KeyboardInterrupt):
         top._run(SimpleNamespace(endpoints=["h:1"], interval=2.5, once=False, json=False))
     assert (drawn[1], drawn[3], pauses) == (FRAME, KeyboardInterrupt, [2.5] * 3)
-    assert drawn[0].startswith(FRAME.splitlines()[0]) and "in -/s, out -/s" in drawn[0] and "threads 1" in drawn[0]
-    assert "in 3/s, out 4/s" in drawn[2]
+    first, later = (drawn[place].splitlines()[2].split() for place in (0, 2))
+    assert first[4:] == ["1", "100%", "-", "-", "31", "-"] and later[6:8] == ["3", "4"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminal")
@@ -376,17 +404,19 @@ def test_a_live_screen_ends_with_q_typed_without_enter_and_gives_the_keyboard_ba
     assert next(keys, None) is None
 
 
-def test_the_screen_of_rich_is_the_second_page_and_colours_names_losses_and_rates(monkeypatch):
+def test_the_screen_of_rich_is_the_second_page_and_colours_the_header_the_kinds_and_losses(monkeypatch):
     pytest.importorskip("rich.live")
     live = MagicMock()
     monkeypatch.setattr("rich.live.Live", live)
+    drawn = ["kind    name  lost", "batch   batch    3", "          full   3", "          t       "]
     with top._screen() as draw:
-        draw(["batch q: 1 of 10 queued, out 2.50k/s, lost full 3", "  partitions 2, failed 0"])
+        draw(drawn)
     (text,), more = live().update.call_args
     assert live.call_args_list[0] == call(screen=True, auto_refresh=False) and more == {"refresh": True}
-    assert text.plain == "batch q: 1 of 10 queued, out 2.50k/s, lost full 3\n  partitions 2, failed 0"
-    spans = [(text.plain[span.start : span.end], span.style) for span in text.spans]
-    assert spans == [("batch", "bold cyan"), ("full 3", "bold red"), ("2.50k/s", "green")]
+    assert text.plain == "\n".join(drawn)
+    spans = [(text.plain[span.start : span.end].strip(), span.style) for span in text.spans]
+    assert ("batch", "bold cyan") in spans and (drawn[2].strip(), "bold red") in spans and (drawn[0], "dim") in spans
+    assert len({span for span in spans if span[0] != "full"}) == 3
     assert live().__enter__.call_count == live().__exit__.call_count == 1
 
 

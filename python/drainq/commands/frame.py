@@ -1,4 +1,4 @@
-"""One frame of ``drainq top`` as lines of text of at least 40 columns. A terminal colours a line by its first word."""
+"""One frame of ``drainq top`` as tables that fit the screen, of at least 40 columns. No row is wrapped."""
 
 from __future__ import annotations
 
@@ -41,13 +41,18 @@ def amount(number: float) -> str:
     return f"{number:.2f}" if number != int(number) else str(int(number))
 
 
-_BAR = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_HEADER = ("kind", "name", "waiting", "full", "in/s", "out/s", "lost", "oldest", "busy")
+_WIDTHS = (7, 5, 6, 6, 6, 7, 5)
+"""Of the columns of numbers. With a kind of 7 and a name of 23 characters they fill 80."""
 _MOST = 16
-"""The most partitions, threads and sub-queues in a frame. Of more, the fullest are shown."""
+"""The most sub-queues of a multi-queue in a frame. Of more, the fullest are shown."""
+
+Row = tuple[str, ...]
+"""The texts of a row, by column of the header."""
 
 
 def frame(processes: Iterable[dict[str, Any]], columns: int) -> list[str]:
-    """Return the lines of a frame.
+    """Return the lines of a frame: for each process a table with a row for each object.
 
     Args:
         processes: snapshots, as :func:`drainq.commands.snapshot.snapshot` makes them.
@@ -55,71 +60,71 @@ def frame(processes: Iterable[dict[str, Any]], columns: int) -> list[str]:
     """
     lines: list[str] = []
     for process in processes:
-        for piece in _process(process):
-            indent = " " * (len(piece) - len(piece.lstrip()))
-            lines += textwrap.wrap(piece.strip(), columns, initial_indent=indent, subsequent_indent=f"{indent}  ")
+        if process["error"] is not None:
+            heads, rows = [f"{process['url']}: {process['error']}"], []
+        else:
+            heads, rows = [f"{process['url']}, drainq {process['version']}"], list(_rows(process))
+            if not rows:
+                heads.append("no queue, worker or source is published here; see drainq.monitoring.watch")
+        for head in heads:
+            lines += textwrap.wrap(head, columns, subsequent_indent="  ")
+        lines += [_line(row, columns) for row in [_HEADER, *rows] if rows]
         lines.append("")
     return lines[:-1]
 
 
-def _process(process: dict[str, Any]) -> Iterator[str]:
-    if process["error"] is not None:
-        yield f"{process['url']}: {process['error']}"
-        return
-    yield f"{process['url']}, drainq {process['version']}"
-    kinds = ("batch_queues", "multi_queues", "delayed_queues", "workers", "sources")
-    if not any(process[kind] for kind in kinds):
-        yield "no queue, worker or source is published here; see drainq.monitoring.watch"
+def _line(row: Row, columns: int) -> str:
+    kind, name, *numbers = row
+    wide = max(8, columns - 8 - sum(_WIDTHS) - len(_WIDTHS))
+    if len(name) > wide:
+        name = f"{name[: wide // 2]}\u2026{name[len(name) - (wide - 1) // 2 :]}"
+    line = f"{kind:8}{name:{wide}}"[:columns]
+    for text, size in zip(numbers, _WIDTHS):
+        line += f" {text:>{size}}" if len(line) + size < columns else ""  # no part of a number
+    return line.rstrip()
+
+
+def _rows(process: dict[str, Any]) -> Iterator[Row]:
+    """Yield a row for each object, and below it rows for the parts of one of its numbers."""
     for queue in process["batch_queues"]:
-        yield from _batch(queue)
+        name = queue["name"] + ("" if queue["running"] else " (shut down)")
+        room = max(1, queue["capacity"] // max(1, len(queue["partitions"])))
+        fullest = max((one["used"] for one in queue["partitions"]), default=0)
+        busiest = max((one["busy"] for one in queue["threads"] if one["busy"] is not None), default=None)
+        rates = _rate(queue["accepted_per_second"]), _rate(queue["handled_per_second"])
+        lost = amount(sum(queue["lost"].values()))
+        yield "batch", name, amount(queue["queued"]), _share(fullest / room), *rates, lost, "", _share(busiest)
+        yield from (_part(reason, lost=count) for reason, count in queue["lost"].items())
     for queue in process["multi_queues"]:
-        yield (
-            f"multi {queue['name']}: depth {amount(queue['depth'])}, put {_rate(queue['put_per_second'])}, "
-            f"got {_rate(queue['got_per_second'])}, oldest {queue['oldest_age']:.1f} s, "
-            f"rejected {amount(queue['rejected'])}, waiting {queue['blocked_putters']} putters "
-            f"{queue['blocked_getters']} getters"
-        )
-        fullest = sorted(queue["sub_queues"].items(), key=lambda pair: -pair[1])[:_MOST]
-        if fullest:
-            yield "  " + ", ".join(f"{name} {amount(depth)}" for name, depth in fullest)
+        rates = _rate(queue["put_per_second"]), _rate(queue["got_per_second"])
+        counts = amount(queue["rejected"]), _age(queue["oldest_age"])
+        yield "multi", queue["name"], amount(queue["depth"]), "", *rates, *counts
+        yield from (_part(*pair) for pair in sorted(queue["sub_queues"].items(), key=lambda pair: -pair[1])[:_MOST])
     for queue in process["delayed_queues"]:
-        yield (
-            f"delayed {queue['name']}: ready {amount(queue['ready'])}, scheduled {amount(queue['scheduled'])}, "
-            f"in flight {amount(queue['in_flight'])}, dead {amount(queue['dead'])}, "
-            f"oldest {queue['oldest_ready_age']:.1f} s"
-        )
+        counts = amount(queue["dead"]), _age(queue["oldest_ready_age"])
+        yield "delayed", queue["name"], amount(queue["ready"]), "", "", "", *counts
+        yield from (_part("scheduled", queue["scheduled"]), _part("in flight", queue["in_flight"]))
     for worker in process["workers"]:
-        yield (
-            f"worker {worker['name']}: sent {_rate(worker['sent_per_second'])}, pending {amount(worker['pending'])}, "
-            f"retried {amount(worker['retried'])}, refused {amount(worker['refused'])}, lost {amount(worker['lost'])}"
-        )
+        lost, sent = amount(worker["refused"] + worker["lost"]), _rate(worker["sent_per_second"])
+        yield "worker", worker["name"], amount(worker["pending"]), "", "", sent, lost
+        yield from (_part(part, lost=worker[part]) for part in ("refused", "lost") if worker[part])
     for source in process["sources"]:
-        yield (
-            f"source {source['name']}: {amount(source['size'])} of {amount(source['capacity'])}, "
-            f"fetched {_rate(source['fetched_per_second'])}, errors {amount(source['errors'])}"
-        )
+        full, fetched = _share(source["size"] / max(1, source["capacity"])), _rate(source["fetched_per_second"])
+        yield "source", source["name"], amount(source["size"]), full, fetched, "", amount(source["errors"])
 
 
-def _batch(queue: dict[str, Any]) -> Iterator[str]:
-    state = "" if queue["running"] else " (shut down)"
-    lost = ", ".join(f"{reason} {amount(number)}" for reason, number in queue["lost"].items()) or "none"
-    yield (
-        f"batch {queue['name']}{state}: {amount(queue['queued'])} of {amount(queue['capacity'])} queued, "
-        f"in {_rate(queue['accepted_per_second'])}, out {_rate(queue['handled_per_second'])}, "
-        f"rebalances {queue['rebalances']}, lost {lost}"
-    )
-    partitions = queue["partitions"]
-    if partitions:
-        room = max(1, queue["capacity"] // len(partitions))
-        shown = sorted(partitions, key=lambda one: -one["used"])[:_MOST] if len(partitions) > _MOST else partitions
-        bars = "".join(_BAR[min(7, one["used"] * 8 // room)] for one in shown)
-        yield f"  partitions {len(partitions)} {bars}"
-    threads = [one for one in queue["threads"] if one["busy"] is not None][:_MOST]
-    if threads:
-        yield "  threads busy " + " ".join(f"{min(1.0, one['busy']):.0%}" for one in threads)
-    elif queue["threads"]:
-        yield f"  threads {len(queue['threads'])}"
+def _part(name: str, waiting: int | None = None, *, lost: int | None = None) -> Row:
+    waits, loses = ("" if number is None else amount(number) for number in (waiting, lost))
+    return "", f"  {name}", waits, "", "", "", loses
 
 
 def _rate(number: float | None) -> str:
-    return "-/s" if number is None else f"{amount(round(number, 2) if number < 10 else round(number))}/s"
+    return "-" if number is None else amount(round(number, 2) if number < 10 else round(number))
+
+
+def _share(part: float | None) -> str:
+    return "-" if part is None else f"{min(1.0, part):.0%}"
+
+
+def _age(seconds: float) -> str:
+    return f"{amount(round(seconds, 1) if seconds < 10 else round(seconds))} s"

@@ -157,9 +157,9 @@ class _Rich:
 
     def _draw(self, lines: list[str]) -> None:
         text = self._text("\n".join(lines))
-        text.highlight_words(["batch", "multi", "delayed", "worker", "source"], "bold cyan")
-        text.highlight_regex(r"\b(full|failed|unrouted|abandoned|would_deadlock|dead|lost) [1-9][\d.kMG]*", "bold red")
-        text.highlight_regex(r"[\d.]+[kMG]?/s", "green")
+        text.highlight_regex(r"(?m)^(batch|multi|delayed|worker|source)\b", "bold cyan")
+        text.highlight_regex(r"(?m)^ +(full|failed|unrouted|abandoned|would_deadlock|refused|lost) .*", "bold red")
+        text.highlight_regex(r"(?m)^kind .*", "dim")
         self._live.update(text, refresh=True)
 
     def __exit__(self, *exception: Any) -> None:
