@@ -21,8 +21,10 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from drainq.delayed.own_connection import lent
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
 from drainq.threads import ClosedByBlock, start_aside, start_thread
@@ -47,6 +49,10 @@ def twin(
     @functools.wraps(method)
     async def call(self: Q, /, *arguments: P.args, **more: P.kwargs) -> R:
         calls: CallThreads = self._session.calls  # type: ignore[attr-defined]
+        if more.get("connection") is not None:
+            async with lent(more["connection"]) as connection:
+                more["connection"] = connection
+                return await calls.complete(lambda: method(self, *arguments, **more))
         if undo is None:
             return await calls.run(method, self, *arguments, **more)
         return await calls.take(lambda: method(self, *arguments, **more), lambda taken: undo(self, taken))
@@ -107,6 +113,18 @@ class CallThreads:
         """
         context = contextvars.copy_context()
         return await asyncio.wrap_future(self.submit(lambda: context.run(call, *arguments, **more)))
+
+    async def complete(self, call: Callable[[], R]) -> R:
+        """Run the call in a thread and return its result. When the task is cancelled, wait for the end of the call."""
+        running = self.submit(call)
+        answer = asyncio.wrap_future(running)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            while not (running.cancel() or running.done()):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([answer])
+            raise
 
     async def take(self, call: Callable[[], R], give_back: Callable[[R], object]) -> R:
         """Run the call in a thread and return its result. When cancelled, pass the result to ``give_back``.

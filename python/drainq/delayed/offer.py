@@ -98,8 +98,8 @@ class OfferMethods(Generic[T]):
             max_attempts: how often this message is delivered before it becomes a dead letter, in place of the limits of
                 the queue and its consumer; ``None``: they hold.
             connection: your own ``sqlite3`` or ``psycopg`` connection to the same database, or a Session or Connection
-                of SQLAlchemy (not an async one) on such a driver. The offer is part of your transaction and takes
-                effect when you commit.
+                of SQLAlchemy on such a driver; for a coroutine an async one on psycopg, too. The offer is part of your
+                transaction and takes effect when you commit.
 
         Returns:
             CREATED, UPDATED or IGNORED.

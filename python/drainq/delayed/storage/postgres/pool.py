@@ -287,7 +287,8 @@ def in_transaction_of(connection: Any) -> Iterator[Any]:
     """
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(
-            f"connection must be a psycopg.Connection to this queue's database, got {type(connection).__name__}"
+            f"connection must be a psycopg.Connection to this queue's database, got {type(connection).__name__}: "
+            "with an AsyncConnection await the call's twin, whose name ends in _async"
         )
     sent_as = connection.info.parameter_status("client_encoding")
     if sent_as != "UTF8" and "SQL_ASCII" in (sent_as, connection.info.parameter_status("server_encoding")):
