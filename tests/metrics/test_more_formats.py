@@ -185,13 +185,29 @@ def test_spark_gives_the_tables_of_threads_for_each_format(spark, tmp_path):
         assert format or all(found[0].values()), "each table has rows"
 
 
+def test_a_log_of_w3c_is_followed_from_its_header_on_and_a_bad_line_does_not_end_that(tmp_path, following):
+    line, header, *_ = W3C["IIS"]
+    log = tmp_path / "u_ex250329.log"
+    log.write_text(header)
+    made = [f"{line(r)}\n" for r in requests(7)]
+    rounds = iter([[*made[:1], "noise\n", "noise\n"], [header, *made[1:]]])
+
+    def more() -> None:
+        with log.open("a") as file:
+            file.write("".join(next(rounds)))
+
+    found = following(log, more, more)
+    assert (found.outcome.parsed, found.outcome.bad, found.outcome.reconciled) == (7, 2, True)
+    assert following.said == [f"{str(log)!r} is read as {header.splitlines()[3].strip()}"]
+
+
 def test_a_log_of_w3c_that_cannot_be_read_whole_is_refused(tmp_path):
     line, header, *_ = W3C["IIS"]
     text = "".join(f"{line(r)}\n" for r in requests(9))
     for wrong in (header.replace(" date", ""), header.replace(" sc-status", ""), header.replace(" ", ",")):
         (tmp_path / "log").write_text(wrong + text)
         with pytest.raises(
-            UserError, match="W3C extended log whose lines do not fit .* log date, time, cs-uri-stem and sc-"
+            UserError, match="W3C extended log of which no line fits .* log date, time, cs-uri-stem and sc-"
         ):
             find(0, str(tmp_path / "log"))
     (tmp_path / "log").write_text(header + text * 9 + header.replace("s-ip cs-method", "cs-method s-ip") + text)

@@ -173,8 +173,8 @@ def why_refused(head: bytes) -> str | None:
     lines = [line for line in map(bytes.strip, head.split(b"\n")[:_SAMPLE]) if line]
     if any(line.startswith(_FIELDS.encode()) for line in lines):
         return (
-            "a W3C extended log whose lines do not fit its '#Fields:', or lack a field; log date, time, cs-uri-stem "
-            "and sc-status, with one space or tab between fields"
+            "a W3C extended log of which no line fits its '#Fields:', or a field is missing; log date, time, "
+            "cs-uri-stem and sc-status, with one space or tab between fields"
         )
     if lines and sum(map(bool, map(_HAPROXY.search, lines))) * 5 >= 4 * len(lines):
         return (
@@ -192,7 +192,8 @@ def why_refused(head: bytes) -> str | None:
 def found_in(head: bytes) -> list[str]:
     """Return the declared formats that fit the first lines of a log, one for each meaning; "" is common or combined.
 
-    Four of five lines must fit. Two formats with another unit of the request time have two meanings.
+    Four of five lines must fit, or one if the log declares its own fields. Two formats with another unit of the request
+    time have two meanings.
 
     Example:
         >>> found_in(b'::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17')
@@ -228,7 +229,7 @@ def _w3c_in(sample: bytes, format: str) -> list[str]:
         records, _, bad = read_access_log(sample, compiled(format))
     except ValueError:
         return [""]
-    return [format] if records >= 4 * len(bad_requests(bad, format)) else [""]
+    return [format] if records or not bad_requests(bad, format) else [""]
 
 
 @functools.lru_cache(maxsize=100)
