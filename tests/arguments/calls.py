@@ -94,6 +94,7 @@ WRONG: dict[str, list[Any]] = {
     "store": [None, 3, {}],
     "codec": [3, "json"],
     "key": [None, 3, "", "k" * 201],
+    "group": [3, "", "k" * 201],
     "when": ["now", None, NAN, True, 1e308, -1e308, 10**30],
     "priority": ["high", None, 1.5, 2**40],
     "url": ["", "foo", "redis://x", 3],
@@ -261,11 +262,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "delayed.DelayedQueue.offer_or_update": (
         lambda **named: with_delayed("offer_or_update")(**{"key": "k", "payload": 1, "schedule_at": 0, **named}),
-        {"key": "key", "schedule_at": "when", "priority": "priority", "max_attempts": "count or None", "payload": "payload"},
+        {"key": "key", "schedule_at": "when", "priority": "priority", "max_attempts": "count or None", "group": "group", "payload": "payload"},
     ),
     "delayed.DelayedQueue.offer_if_not_exists": (
         lambda **named: with_delayed("offer_if_not_exists")(**{"key": "k", "payload": 1, "schedule_at": 0, **named}),
-        {"key": "key", "schedule_at": "when", "priority": "priority", "max_attempts": "count or None"},
+        {"key": "key", "schedule_at": "when", "priority": "priority", "max_attempts": "count or None", "group": "group"},
     ),
     "delayed.DelayedQueue.poll": (with_delayed("poll"), {"timeout": "seconds or None"}),
     "delayed.DelayedQueue.purge_dead": (with_delayed("purge_dead"), {"older_than": "seconds"}),

@@ -47,7 +47,7 @@ from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, Wor
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue
 
-VALUES = {"key", "keys", "payload"}
+VALUES = {"key", "group", "keys", "payload"}
 """What a delayed queue takes that may be of a program's users: a refusal shows its type or length."""
 
 

@@ -39,9 +39,9 @@ class Message:
         self.due_at = self.offer.scheduled_at
 
     def row(self):
-        key, payload, at, _, priority, tries = self.offer
+        key, payload, at, _, *more = self.offer
         locked = self.lock is not None
-        return Row(self.id, key, payload, at, self.created_at, self.attempts, self.due_at, locked, priority, tries)
+        return Row(self.id, key, payload, at, self.created_at, self.attempts, self.due_at, locked, *more)
 
     def is_chosen(self, chosen):
         """Whether it is of a key or a prefix."""
@@ -107,12 +107,21 @@ class Model:
 
     def _acquire(self, limit, now, until, lock, room=None):
         due = [] if self._paused else [message for message in self._rows.values() if message.due_at <= now]
+        due = [message for message in due if self._is_free(message)]
         due.sort(key=lambda message: (message.offer.priority, message.due_at, message.id))
         fitting = (message for message in due if room is None or room.take(message.offer.key))
         taken = list(itertools.islice(fitting, limit))
         for message in taken:
             message.lock, message.due_at, message.attempts = lock, until, message.attempts + 1
         return sorted((message.row() for message in taken), key=lambda row: (row.priority, row.scheduled_at, row.id))
+
+    def _is_free(self, message):
+        """Whether it is the first of its group, none of which is in flight, or its own lease has ended."""
+        if message.offer.group is None or message.lock is not None:
+            return True
+        group = [other for other in self._rows.values() if other.offer.group == message.offer.group]
+        first = min(group, key=lambda other: (other.offer.scheduled_at, other.id))
+        return first is message and all(other.lock is None for other in group)
 
     def _held(self, held):
         return [message for message in self._rows.values() if message.id in held.ids and message.lock == held.lock]
@@ -152,8 +161,8 @@ class Model:
 
     def bury(self, kind, held, now, error):
         for message in self._held(held):
-            key, payload, at, _, priority, tries = message.offer
-            letter = dead_letter((next(self._ids), key, payload, at, message.attempts, error, now, priority, tries))
+            key, payload, at, _, *more = message.offer
+            letter = dead_letter((next(self._ids), key, payload, at, message.attempts, error, now, *more))
             self._dead.append(letter)
         return self.ack(kind, held)
 
@@ -203,7 +212,7 @@ class Model:
             stored_message(
                 [
                     *(it.offer.key, it.offer.payload, it.offer.scheduled_at, it.due_at, it.created_at, it.attempts),
-                    *(it.offer.priority, it.error, self.holder, it.lock, it.offer.max_attempts),
+                    *(it.offer.priority, it.error, self.holder, it.lock, it.offer.max_attempts, it.offer.group),
                 ]
             )
             for it in rows
@@ -228,7 +237,9 @@ class Model:
         latest = {letter.key: letter for letter in self._dead if keys is None or letter.key in keys}
         back = sorted(letter for key, letter in latest.items() if key not in self._rows)
         for letter in back:
-            self._offer(Offer(letter.key, letter.payload, now, False, letter.priority, letter.max_attempts), now)
+            self._offer(
+                Offer(letter.key, letter.payload, now, False, letter.priority, letter.max_attempts, letter.group), now
+            )
             self._dead.remove(letter)
         return len(back)
 

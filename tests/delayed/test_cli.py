@@ -365,7 +365,14 @@ def test_messages_are_shown_to_machines(call, database):
     assert row == {
         **{"key": "a", "payload": '{"to":"ann"}', "priority": 0, "attempts": 0, "last_error": None},
         **{"scheduled_at": at, "due_at": at, "created_at": row["created_at"]},
-        **{"in_flight": False, "holder": None, "leased_at": None, "held_for": None, "max_attempts": None},
+        **{
+            "in_flight": False,
+            "holder": None,
+            "leased_at": None,
+            "held_for": None,
+            "max_attempts": None,
+            "group": None,
+        },
     }
     assert json.loads(call("stats", "--queue", "mail", "--json")[1])["ready"] == 1
 

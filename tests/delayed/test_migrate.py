@@ -79,6 +79,15 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
             "who holds a message",
             *(["a function that offers messages"] if database.backend == "postgresql" else []),
             "how often a message is tried",
+            "the group of a message",
+            *(
+                [
+                    "an index for the first message of a group",
+                    "an index that permits one message of a group in flight",
+                ]
+                if database.backend == "postgresql"
+                else []
+            ),
         ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""

@@ -80,6 +80,29 @@ def test_an_offer_has_its_own_number_of_attempts(postgres, offer):
     assert {row.key: row.max_attempts for row in queue.peek()} == {"a": 3, "b": 1}
 
 
+def test_an_offer_has_its_group(postgres, offer):
+    queue = postgres.open(clock=None)
+    for key in ("a", "b"):
+        assert offer("mail", key, "1", "in_group => 'g'", f"replace => {key == 'a'}") == "created"
+    assert [row.group for row in queue.peek()] == ["g", "g"]
+    assert queue.try_poll().message_id == "a" and queue.try_poll() is None
+
+
+@pytest.mark.parametrize("more", ["", ", max_attempts INTEGER DEFAULT NULL"])
+def test_a_function_with_fewer_arguments_is_replaced(postgres, offer, more):
+    postgres.open()
+    name = quote(f"{postgres.table}_offer")
+    for kind in ("BYTEA", "TEXT"):
+        offer.connection.execute(
+            f"CREATE FUNCTION {name}(queue TEXT, key TEXT, payload {kind}, at TIMESTAMPTZ DEFAULT NULL, priority INTEGER"
+            f" DEFAULT 0, replace BOOLEAN DEFAULT true, codec TEXT DEFAULT NULL{more}) RETURNS TEXT LANGUAGE sql"
+            " AS $$ SELECT 'old' $$"
+        )
+    offer.connection.execute(f'DELETE FROM "{postgres.table}__migrations" WHERE "number" = 15')
+    postgres.open()
+    assert offer("mail", "a", "1") == offer("mail", "b", b"1") == "created"
+
+
 def test_a_trigger_offers_with_the_commit_and_not_after_a_rollback(postgres, offer):
     queue, run = postgres.open(clock=None), offer.connection.execute
     orders, function = quote(f"{postgres.table}_orders"), quote(f"{postgres.table}_ordered")
@@ -124,6 +147,8 @@ def test_what_cannot_be_is_refused_with_the_remedy(postgres, offer):
         (("mail", "", "1", "codec => 'json'"), "key must have 1 to 200 characters"),
         (("mail", "k" * 201, "1", "codec => 'json'"), "value too long"),
         (("mail", "a", "1", "codec => 'json'", "max_attempts => 0"), "max_attempts must be at least 1"),
+        (("mail", "a", "1", "codec => 'json'", "in_group => ''"), "in_group must have 1 to 200 characters"),
+        (("mail", "a", "1", "codec => 'json'", f"in_group => '{'g' * 201}'"), "in_group must have 1 to 200"),
         (("mail", None, "1", "codec => 'json'"), "null value"),
         (("mail", "a", "1", "codec => 'json'", "at => 'infinity'"), "out of range|infinity"),
     ):

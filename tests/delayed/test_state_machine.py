@@ -31,6 +31,7 @@ KEYS = st.sampled_from(["a", "b", "c", "A", "é"])
 PAYLOADS = st.integers(0, 2)
 DELAYS = st.sampled_from([-5, 0, 0, 3, 12])
 PRIORITIES = st.sampled_from([0, 0, 0, 0, -1, 7])
+GROUPS = st.sampled_from([None, None, "x", "y"])
 TRIES = st.sampled_from([None, None, None, 1, 2, 6])
 PREFIXES = st.sampled_from(["p", "p/x", "P", "p_", "%"])
 HASHES = st.sampled_from(["h", "g", "h/1"])
@@ -68,13 +69,15 @@ class Comparison(RuleBasedStateMachine):
         assert real == model
         return model
 
-    @rule(key=KEYS, payload=PAYLOADS, delay=DELAYS, update=st.booleans(), priority=PRIORITIES, tries=TRIES)
-    def offer(self, key, payload, delay, update, priority, tries):
+    @rule(
+        key=KEYS, payload=PAYLOADS, delay=DELAYS, update=st.booleans(), priority=PRIORITIES, tries=TRIES, group=GROUPS
+    )
+    def offer(self, key, payload, delay, update, priority, tries, group):
         at = self.clock.now() + delay
         offer = DelayedQueue.offer_or_update if update else DelayedQueue.offer_if_not_exists
-        self.both(lambda q: offer(q, key, payload, at, priority=priority, max_attempts=tries))
+        self.both(lambda q: offer(q, key, payload, at, priority=priority, max_attempts=tries, group=group))
 
-    @rule(messages=st.lists(st.tuples(KEYS, PAYLOADS, DELAYS, st.booleans(), PRIORITIES, TRIES), max_size=8))
+    @rule(messages=st.lists(st.tuples(KEYS, PAYLOADS, DELAYS, st.booleans(), PRIORITIES, TRIES, GROUPS), max_size=8))
     def offer_batch(self, messages):
         now = self.clock.now()
         batch = [ScheduledMessage(key, payload, now + delay, *more) for key, payload, delay, *more in messages]

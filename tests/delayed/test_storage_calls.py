@@ -18,8 +18,8 @@ from tests.delayed.conftest import World
 
 TABLES = {
     "": '"pKind", "pKey", "payload", "scheduledAt", "scheduledAtInitially", "lockUuid", "createdAt", "attempts",'
-    ' "attemptsOf", "lastError", "priority", "maxAttempts"',
-    "__dead": '"pKind", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts"',
+    ' "attemptsOf", "lastError", "priority", "maxAttempts", "inGroup"',
+    "__dead": '"pKind", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts", "inGroup"',
     "__cron": '"pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "isFloor", "recordedAt"',
     "__schedules": '"pKind", "keyPrefix", "configHash", "description", "installedAt"',
     "__queues": '"pKind", "name", "typeName", "paused", "ranked"',
@@ -38,8 +38,10 @@ def new(key: str, at: int, rank: int = 0) -> Offer:
     return Offer(key, key.encode(), at, False, rank)
 
 
-def put(key: str, at: int, rank: int = 0, payload: bytes = b"new", tries: int | None = None) -> Offer:
-    return Offer(key, payload, at, True, rank, tries)
+def put(
+    key: str, at: int, rank: int = 0, payload: bytes = b"new", tries: int | None = None, group: str | None = None
+) -> Offer:
+    return Offer(key, payload, at, True, rank, tries, group)
 
 
 def tick(name: str, at: int, payload: bytes = b"t") -> Tick:

@@ -70,7 +70,9 @@ class Admin(DeadLetterAdmin):
 
     def drop_message(self, key: str) -> bool:
         """Delete the message of this key, even in flight. Return False if there is none."""
-        return self._session.call(self._session.storage.drop, self._session.kind, check_key(key))
+        dropped = self._session.call(self._session.storage.drop, self._session.kind, check_key(key))
+        self._session.made_room()
+        return dropped
 
     def drop_all_messages(self, confirm: str) -> int:
         """Delete every message of this queue. Its dead letters and the table's other queues stay.

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from drainq.arguments import whole
 from drainq.backoff import Backoff, Tries, check_backoff
-from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
+from drainq.delayed.consume_prefetch import LONG_REST, Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
@@ -107,6 +107,7 @@ class ConsumerLoop:
         self._limits = limits
         self._keeper = LeaseKeeper(session)
         self._done: Held | None = None
+        self._freed: set[str | None] = set()  # the groups of messages that the next fetch acknowledges
         self.handled = 0
         self._tries = Tries(session.retry.backoff)
         self._backoff = backoff
@@ -162,13 +163,22 @@ class ConsumerLoop:
         """Acknowledge the handled messages and take the next ones, in one round trip."""
         session = self.session
         done = self._done
-        fetched, lock = session.take_once(done, max(self._batch_size, self._pace.size()), self._limits)
+        size = self._pace.size()
+        fetched, lock = session.take_once(done, max(self._batch_size, size), self._limits)
+        if len(fetched.rows) < size and any(row.group is not None for row in fetched.rows):
+            self._pace.disturbed(rest=LONG_REST)  # a search for more messages than there are groups reads the backlog
         self._done = None
         if done is not None:
             report_lost(fetched.acked, done)
-            if self._limits:
+            if self._limits or self._leaves_a_group(fetched.rows):
                 session.wakeup.wake()  # there is room for another consumer's message
         return fetched, lock
+
+    def _leaves_a_group(self, rows: list[Row]) -> bool:
+        """Return whether a group of the acknowledged messages may have a message for another consumer. If this fetch
+        found none, no other would."""
+        freed, self._freed = self._freed, set()
+        return bool(freed and rows) and not freed <= {row.group for row in rows}
 
     def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> Steps:
         """Handle messages of one fetch, each by itself."""
@@ -225,6 +235,7 @@ class ConsumerLoop:
         else:
             self._pace.handled(took)
             self.handled += len(rows)
+            self._freed.update(row.group for row in rows if row.group is not None)
             if envelope._rows and not envelope._settled:  # else the handler has settled it
                 self._done = envelope._held()
 

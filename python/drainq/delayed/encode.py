@@ -71,19 +71,26 @@ def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
     tries = [message.max_attempts for message in messages]
     if any(limit is not None for limit in tries):
         tries = [_tries(limit) for limit in tries]
-    return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks, tries)))
+    groups = [message.group for message in messages]
+    if any(group is not None for group in groups):
+        groups = [_group(group) for group in groups]
+    return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks, tries, groups)))
 
 
 def _encoded_offer(message: ScheduledMessage[Any], codec: Codec, now: int) -> Offer:
     if not isinstance(message, ScheduledMessage):
         raise UnfitItem(f"a batch holds ScheduledMessage objects, got {kind_of(message)}")
     key, at, rank = check_key(message.key), _in_ms([message.schedule_at], now)[0], check_priority(message.priority)
-    tries = _tries(message.max_attempts)
-    return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank, tries)
+    tries, group = _tries(message.max_attempts), _group(message.group)
+    return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank, tries, group)
 
 
 def _tries(limit: int | None) -> int | None:
     return None if limit is None else check_count("max_attempts", limit)
+
+
+def _group(group: str | None) -> str | None:
+    return None if group is None else check_key(group, "a group")
 
 
 def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:

@@ -84,7 +84,9 @@ class Leased:
                 raise ValueError("a message that was only read cannot be acknowledged in your transaction: poll it")
             return self._session.ack_within(self._held(), connection) == len(self._rows)
         if self._lock is None:
-            return self._session.call(self._session.storage.delete_unchanged, self._session.kind, self._rows[0])
+            deleted = self._session.call(self._session.storage.delete_unchanged, self._session.kind, self._rows[0])
+            self._session.made_room()
+            return deleted
         return self._session.ack(self._held()) == len(self._rows)
 
     def nack(self, delay: Seconds = 0.0, error: BaseException | str | None = None) -> bool:

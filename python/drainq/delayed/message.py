@@ -59,6 +59,8 @@ class ScheduledMessage(Generic[T]):
         priority: of the due messages, those with a lower number are delivered first.
         max_attempts: how often it is delivered before it becomes a dead letter; None: as the queue and its consumer set
             it.
+        group: of the messages of one group at most one is in flight, in the order of their due times; 1 to 200
+            characters. None: no group.
     """
 
     key: str
@@ -67,15 +69,19 @@ class ScheduledMessage(Generic[T]):
     can_update: bool = True
     priority: int = 0
     max_attempts: int | None = None
+    group: str | None = None
 
 
-def check_key(key: object) -> str:
-    """Return ``key``, or raise an error if it cannot be one. The rules are the same for every back end."""
+def check_key(key: object, what: str = "a key") -> str:
+    """Return ``key``, or raise an error if it cannot be one. The rules are the same for every back end, and for groups.
+
+    ``what`` names the value in the error.
+    """
     if not isinstance(key, str):
-        raise UnfitItem(f"a key must be a str, got {kind_of(key)}")
+        raise UnfitItem(f"{what} must be a str, got {kind_of(key)}")
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
-        raise UnfitItem(f"a key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}")
-    check_text(key, "a key", is_value=True)
+        raise UnfitItem(f"{what} must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}")
+    check_text(key, what, is_value=True)
     return key
 
 

@@ -44,12 +44,13 @@ class OfferMethods(Generic[T]):
         replace: bool = True,
         priority: int = 0,
         max_attempts: int | None = None,
+        group: str | None = None,
         connection: Any = None,
     ) -> OfferOutcome:
         """Store a message that is due now, at a time, or after a delay.
 
         Args:
-            key, payload, priority, max_attempts, connection: see :meth:`offer_or_update`.
+            key, payload, priority, max_attempts, group, connection: see :meth:`offer_or_update`.
             at: the due time: an aware datetime, or seconds since the epoch; ``None``: now.
             delay: seconds from now until it is due, or a timedelta; not together with ``at``.
             replace: whether a message of this key gets this payload and time, as :meth:`offer_or_update` does; if not,
@@ -72,7 +73,7 @@ class OfferMethods(Generic[T]):
             <OfferOutcome.IGNORED: 'ignored'>
         """
         at = self._session.due_time(at, delay)
-        return self._offer([ScheduledMessage(key, payload, at, replace, priority, max_attempts)], connection)[0]
+        return self._offer([ScheduledMessage(key, payload, at, replace, priority, max_attempts, group)], connection)[0]
 
     def offer_or_update(
         self,
@@ -82,6 +83,7 @@ class OfferMethods(Generic[T]):
         *,
         priority: int = 0,
         max_attempts: int | None = None,
+        group: str | None = None,
         connection: Any = None,
     ) -> OfferOutcome:
         """Store a message, or give the message of this key a new payload and time.
@@ -97,6 +99,9 @@ class OfferMethods(Generic[T]):
             priority: of the due messages, those with a lower number are delivered first.
             max_attempts: how often this message is delivered before it becomes a dead letter, in place of the limits of
                 the queue and its consumer; ``None``: they hold.
+            group: of the messages of one group at most one is in flight, and they are delivered in the order of their
+                due times. One that failed holds back the others until it is acknowledged or becomes a dead letter. 1 to
+                200 characters; ``None``: no group.
             connection: your own ``sqlite3`` or ``psycopg`` connection to the same database, or a Session or Connection
                 of SQLAlchemy on such a driver; for a coroutine an async one on psycopg, too. The offer is part of your
                 transaction and takes effect when you commit.
@@ -111,7 +116,7 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
-        message = ScheduledMessage(key, payload, _given(schedule_at), True, priority, max_attempts)
+        message = ScheduledMessage(key, payload, _given(schedule_at), True, priority, max_attempts, group)
         return self._offer([message], connection)[0]
 
     def offer_if_not_exists(
@@ -122,19 +127,20 @@ class OfferMethods(Generic[T]):
         *,
         priority: int = 0,
         max_attempts: int | None = None,
+        group: str | None = None,
         connection: Any = None,
     ) -> OfferOutcome:
         """Store a message unless there is one of this key.
 
         Args:
-            key, payload, schedule_at, priority, max_attempts, connection: see :meth:`offer_or_update`.
+            key, payload, schedule_at, priority, max_attempts, group, connection: see :meth:`offer_or_update`.
 
         Returns:
             CREATED or IGNORED.
 
         Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
         """
-        message = ScheduledMessage(key, payload, _given(schedule_at), False, priority, max_attempts)
+        message = ScheduledMessage(key, payload, _given(schedule_at), False, priority, max_attempts, group)
         return self._offer([message], connection)[0]
 
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:

@@ -29,7 +29,7 @@ from drainq.delayed.own_connection import driver_connection
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock, taken_at
-from drainq.delayed.wake import Wakeup
+from drainq.delayed.wake import Wakeup, wake_after_commit
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
 from drainq.timer import SHARED
@@ -74,7 +74,7 @@ class Session:
         self.clock = settings.clock
         if settings.database_time:
             self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
-        self._ranked = False
+        self._ranked = self._grouped = False
         self.migrates = False
         """Whether the tables may be altered."""
         self._one_try = replace(settings.retry, max_retries=0)
@@ -136,7 +136,12 @@ class Session:
             self.storage.release(self.kind, held)
             self.wakeup.wake()
 
-        return Prefetched(rows, payloads, lock, now=self.now, ack=self.ack_now, release=release)
+        def ack(held: Held, now: int) -> int:
+            acked = self.ack_now(held, now)
+            self.made_room()
+            return acked
+
+        return Prefetched(rows, payloads, lock, now=self.now, ack=ack, release=release)
 
     @contextmanager
     def prefetching(self, prefetched: Prefetched) -> Iterator[None]:
@@ -260,6 +265,7 @@ class Session:
 
     def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
         """Decode fetched messages. Bury those that were delivered too often or cannot be decoded."""
+        self._grouped = self._grouped or any(row.group is not None for row in fetched)
         rows, payloads, given_up = decode_or_give_up(fetched, self.codec, self.max_attempts)
         for row, reason in given_up:
             self.bury(lock, row, reason)
@@ -271,7 +277,13 @@ class Session:
         """Make a leased message a dead letter. Return 1, or 0 if it was no longer leased."""
         buried = self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
         self.activity.add("buried", buried)
+        self.made_room()
         return buried
+
+    def made_room(self) -> None:
+        """Wake consumers that may wait for the next message of a group, after a message was deleted."""
+        if self._grouped:
+            self.wakeup.wake()
 
     def nack(
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
@@ -316,7 +328,9 @@ class Session:
 
     def ack(self, held: Held) -> int:
         """Delete messages that are still leased, and add them to the history if there is one. Return how many."""
-        return self.call(self.ack_now, held, 0 if self.history is None else self.now())
+        acked = self.call(self.ack_now, held, 0 if self.history is None else self.now())
+        self.made_room()
+        return acked
 
     def ack_now(self, held: Held, now: int) -> int:
         """Acknowledge messages at a given time (milliseconds), raising the storage's errors."""
@@ -332,7 +346,10 @@ class Session:
         self.check_open()
         if self.history is not None:
             raise ValueError("a queue with history= enters what is done there by itself: leave out connection=")
-        acked = self.storage.ack(self.kind, held, connection=driver_connection(connection))
+        connection = driver_connection(connection)
+        acked = self.storage.ack(self.kind, held, connection=connection)
+        if self._grouped:
+            wake_after_commit(connection, self.wakeup.wake, self.time.poll_period)
         self.activity.acknowledged(len(held.ids), acked)
         return acked
 

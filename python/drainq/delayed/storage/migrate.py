@@ -30,7 +30,7 @@ class Index(NamedTuple):
     @property
     def apart(self) -> str:
         """The statement that locks no writers out."""
-        return self.statement.replace("CREATE INDEX ", "CREATE INDEX CONCURRENTLY ", 1)
+        return self.statement.replace("INDEX ", "INDEX CONCURRENTLY ", 1)
 
 
 class Migration(NamedTuple):

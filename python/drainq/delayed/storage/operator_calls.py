@@ -30,11 +30,11 @@ def dead_letter(found: Sequence[Any]) -> DeadLetter:
 
 def stored_message(found: Sequence[Any]) -> StoredMessage:
     """Return the message of a row, whose times are milliseconds, with its lock in place of the time of its lease."""
-    key, payload, scheduled, due, created, attempts, priority, error, holder, lock, most = found
+    key, payload, scheduled, due, created, attempts, priority, error, holder, lock, *more = found
     taken = leased_at(lock)
     times = from_ms(scheduled), from_ms(due), from_ms(created)
     holder = None if taken is None else holder
-    return StoredMessage(key, payload, *times, attempts, lock is not None, priority, error, holder, taken, most)
+    return StoredMessage(key, payload, *times, attempts, lock is not None, priority, error, holder, taken, *more)
 
 
 def age_of(oldest: int | None, now: int) -> float:

@@ -12,7 +12,7 @@ ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
     + ATTEMPTS
-    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority", "maxAttempts"'
+    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority", "maxAttempts", "inGroup"'
 )
 
 
@@ -81,7 +81,7 @@ RESCHEDULE = (
 PEEK = (
     'SELECT "pKey", "payload", "scheduledAtInitially", "scheduledAt", "createdAt", '
     + ATTEMPTS
-    + ', "priority", "lastError", "holder", "lockUuid", "maxAttempts" FROM {table}'
+    + ', "priority", "lastError", "holder", "lockUuid", "maxAttempts", "inGroup" FROM {table}'
     + _CHOSEN
     + 'ORDER BY "scheduledAt", "id" LIMIT :limit'
 )
@@ -107,13 +107,13 @@ FROM {table} WHERE "pKind" = :kind
 whether it is paused; the messages of queues with the same name and another codec; those whose lease has expired."""
 
 DEAD = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts"
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts", "inGroup"
 FROM {dead} WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
 """
 """The dead letters, the latest first."""
 
 DEAD_OF = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts"
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts", "inGroup"
 FROM {dead} WHERE "pKind" = :kind AND substr("pKey", 1, length(CAST(:prefix AS text))) = :prefix
 ORDER BY "id" DESC LIMIT :limit
 """

@@ -48,6 +48,7 @@ class Offer(NamedTuple):
     can_update: bool
     priority: int = 0
     max_attempts: int | None = None
+    group: str | None = None
 
 
 class Row(NamedTuple):
@@ -63,6 +64,7 @@ class Row(NamedTuple):
     locked: bool
     priority: int = 0
     max_attempts: int | None = None
+    group: str | None = None
 
 
 class Chosen(NamedTuple):
@@ -107,7 +109,7 @@ class StoredMessage(NamedTuple):
     """A message of a queue, in any state. Times are aware datetimes in UTC; the payload is not decoded.
 
     Attributes:
-        key, payload, priority, max_attempts: as they were offered; the payload in the codec's bytes.
+        key, payload, priority, max_attempts, group: as they were offered; the payload in the codec's bytes.
         scheduled_at: the offered due time.
         due_at: the next due time; of a message in flight, the end of its lease.
         created_at: when it was offered.
@@ -131,6 +133,7 @@ class StoredMessage(NamedTuple):
     holder: str | None = None
     leased_at: datetime | None = None
     max_attempts: int | None = None
+    group: str | None = None
 
 
 class DeadLetter(NamedTuple):
@@ -138,7 +141,7 @@ class DeadLetter(NamedTuple):
 
     Attributes:
         id: names the row, for as long as it is there.
-        key, payload, priority, max_attempts: as they were offered; the payload in the codec's bytes.
+        key, payload, priority, max_attempts, group: as they were offered; the payload in the codec's bytes.
         scheduled_at: the offered due time.
         attempts: how often it was delivered.
         error: the reason: the handler's error, or the argument ``error`` of ``nack``.
@@ -154,6 +157,7 @@ class DeadLetter(NamedTuple):
     died_at: datetime
     priority: int = 0
     max_attempts: int | None = None
+    group: str | None = None
 
 
 class Counts(NamedTuple):

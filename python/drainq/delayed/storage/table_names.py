@@ -22,6 +22,8 @@ _SUFFIXES = {
     "due_index": "__KindPlusScheduledAtIndex",
     "lease_index": "__LockUuidPlusIdIndex",
     "rank_index": "__KindPlusPriorityIndex",
+    "group_index": "__KindPlusGroupIndex",
+    "leased_group_index": "__LeasedGroupUniqueIndex",
     "range_index": "__KindPlusPKeyIndex",
     "dead_index": "__dead_KindIndex",
     "cron_index": "__cron_TickIndex",

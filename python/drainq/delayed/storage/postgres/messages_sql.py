@@ -9,8 +9,8 @@ parameters. The statement that takes messages is in :mod:`drainq.delayed.storage
 
 OFFER_NEW = """
 INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
-    "maxAttempts")
-VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s, %(tries)s)
+    "maxAttempts", "inGroup")
+VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s, %(tries)s, %(group)s)
 ON CONFLICT ("pKey", "pKind") DO NOTHING
 RETURNING true
 """
@@ -21,16 +21,17 @@ ON CONFLICT ("pKey", "pKind") DO UPDATE SET
     "payload" = EXCLUDED."payload", "scheduledAt" = EXCLUDED."scheduledAt",
     "scheduledAtInitially" = EXCLUDED."scheduledAtInitially", "createdAt" = EXCLUDED."createdAt",
     "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = EXCLUDED."priority",
-    "maxAttempts" = EXCLUDED."maxAttempts"
-WHERE (q."payload", q."scheduledAtInitially", q."priority", q."maxAttempts") IS DISTINCT FROM
-    (EXCLUDED."payload", EXCLUDED."scheduledAtInitially", EXCLUDED."priority", EXCLUDED."maxAttempts")
+    "maxAttempts" = EXCLUDED."maxAttempts", "inGroup" = EXCLUDED."inGroup"
+WHERE (q."payload", q."scheduledAtInitially", q."priority", q."maxAttempts", q."inGroup") IS DISTINCT FROM (
+    EXCLUDED."payload", EXCLUDED."scheduledAtInitially", EXCLUDED."priority", EXCLUDED."maxAttempts",
+    EXCLUDED."inGroup")
 """
 
 OFFER = (
     """
 INSERT INTO {table} AS q ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
-    "maxAttempts")
-VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s, %(tries)s)
+    "maxAttempts", "inGroup")
+VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s, %(tries)s, %(group)s)
 """
     + TAKE_OVER
     + "RETURNING q.xmax = 0"
@@ -50,17 +51,17 @@ _UNNEST = (
 WITH sent AS MATERIALIZED (
     SELECT COALESCE(i, """
     + _NEXT_ID
-    + """) AS id, k, p, s, r, t{may}
+    + """) AS id, k, p, s, r, t, g{may}
     FROM unnest(
         %(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[], %(ranks)b::integer[],
-        %(tries)b::integer[]{may_values}
-    ) AS u(k, p, s, i, r, t{may})
+        %(tries)b::integer[], %(groups)b::text[]{may_values}
+    ) AS u(k, p, s, i, r, t, g{may})
 )
 INSERT INTO {table} AS q (
     "id", "pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
-    "maxAttempts")
+    "maxAttempts", "inGroup")
 OVERRIDING SYSTEM VALUE
-SELECT id, k, %(kind)s, p, s, s, %(now)s, r, t FROM sent ORDER BY k COLLATE "C"
+SELECT id, k, %(kind)s, p, s, s, %(now)s, r, t, g FROM sent ORDER BY k COLLATE "C"
 """
 )
 _UNMIXED = _UNNEST.replace("{may_values}", "").replace("{may}", "")
@@ -127,8 +128,9 @@ EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s:
 BURY = """
 WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority",
-    "maxAttempts")
-SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s, "priority", "maxAttempts"
+    "maxAttempts", "inGroup")
+SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s, "priority", "maxAttempts",
+    "inGroup"
 FROM died
 """
 """Make messages that are still leased dead letters."""
@@ -155,13 +157,14 @@ WHERE "id" = %(id)s AND "createdAt" = %(created)s AND "scheduledAtInitially" = %
 
 REDRIVE = """
 WITH latest AS (
-    SELECT DISTINCT ON ("pKey") "id", "pKey", "pKind", "payload", "priority", "maxAttempts" FROM {dead}
+    SELECT DISTINCT ON ("pKey") "id", "pKey", "pKind", "payload", "priority", "maxAttempts", "inGroup" FROM {dead}
     WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))
     ORDER BY "pKey", "id" DESC
 ), back AS (
     INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
-        "maxAttempts")
-    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s, "priority", "maxAttempts" FROM latest ORDER BY "id"
+        "maxAttempts", "inGroup")
+    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s, "priority", "maxAttempts", "inGroup" FROM latest
+    ORDER BY "id"
     ON CONFLICT ("pKey", "pKind") DO NOTHING
     RETURNING "pKey"
 )

@@ -18,6 +18,8 @@ from drainq.sql.quoting import quote
 _log = logging.getLogger("drainq")
 _BUILD_LOCK_TIMEOUT_MS = 5000
 """Milliseconds that the build of an index waits for older transactions to end; no other statement is held up."""
+_PUT_OFF = psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation
+"""Errors that leave an index for later. The second: an older program has two messages of a group in flight."""
 
 
 class PostgresMigration(PostgresStatements):
@@ -59,7 +61,7 @@ class PostgresMigration(PostgresStatements):
                     return False  # another process is building it
                 self._record_migration(cursor, migration)
         except psycopg.Error as error:
-            if not passes(error) and not isinstance(error, psycopg.errors.InsufficientPrivilege):
+            if not passes(error) and not isinstance(error, _PUT_OFF):
                 raise
             _log.warning(
                 "the index %s could not be built now (%s); the next open() tries again", name, error_text(error)

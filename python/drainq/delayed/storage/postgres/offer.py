@@ -54,7 +54,7 @@ class PostgresOffers(PostgresBatches):
 
     def _one_offer(self, kind: str, offer: Offer, now: int, *, announce: str | None) -> tuple[str, dict[str, Any]]:
         values = {"key": offer.key, "kind": kind, "payload": offer.payload, "at": offer.scheduled_at, "now": now}
-        values |= {"priority": offer.priority, "tries": offer.max_attempts}
+        values |= {"priority": offer.priority, "tries": offer.max_attempts, "group": offer.group}
         name = "OFFER" if offer.can_update else "OFFER_NEW"
         if announce is not None:
             name += "_ANNOUNCED"

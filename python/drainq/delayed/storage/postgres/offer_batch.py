@@ -58,6 +58,13 @@ def some_integers(values: Sequence[int | None]) -> bytes | None:
     return _with_nulls(_INTEGER, [None if value is None else _length(value) for value in values])
 
 
+def some_texts(values: Sequence[str | None]) -> bytes | None:
+    """Encode a ``text[]`` with NULLs. Return None if all are NULL."""
+    if values.count(None) == len(values):
+        return None
+    return _with_nulls(_TEXT, [None if value is None else value.encode() for value in values])
+
+
 def _head(element: int, count: int, *, has_nulls: bool = False) -> bytes:
     return struct.pack("!iiIii", 1, has_nulls, element, count, 1)
 
@@ -124,10 +131,10 @@ class PostgresBatches(PostgresStatements):
         now: int,
     ) -> list[OfferOutcome]:
         """Offer messages of distinct keys by one statement, which ``ask`` runs."""
-        keys, contents, times, may, ranks, tries = zip(*offers)
+        keys, contents, times, may, ranks, tries, groups = zip(*offers)
         values: dict[str, Any] = {"kind": kind, "now": now, "keys": texts(keys), "payloads": payloads(contents)}
         values |= {"times": longs(times), "ranks": integers(ranks), "ids": None if ids is None else longs(ids)}
-        values["tries"] = some_integers(tries)
+        values |= {"tries": some_integers(tries), "groups": some_texts(groups)}
         if statement == "OFFER_MANY_MIXED":
             values["may"] = booleans(may)
         answer = ask(self._direct[statement], values)
@@ -139,9 +146,9 @@ class PostgresBatches(PostgresStatements):
         self, cursor: Any, statement: str, kind: str, offers: Sequence[Offer], ids: Sequence[int] | None, now: int
     ) -> list[OfferOutcome]:
         """Offer messages of distinct keys on a connection of the caller."""
-        keys, contents, times, may, ranks, tries = map(list, zip(*offers))
+        keys, contents, times, may, ranks, tries, groups = map(list, zip(*offers))
         values = {"kind": kind, "now": now, "keys": keys, "payloads": contents, "times": times, "ranks": ranks}
-        values |= {"ids": ids, "tries": tries if any(tries) else None}
+        values |= {"ids": ids, "tries": tries if any(tries) else None, "groups": groups if any(groups) else None}
         if statement == "OFFER_MANY_MIXED":
             values["may"] = may
         self._execute(cursor, statement, values)

@@ -163,9 +163,30 @@ MIGRATIONS = (
         "how often a message is tried",
         'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "maxAttempts" INTEGER NULL',
         'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "maxAttempts" INTEGER NULL',
+    ),
+    (
+        "the group of a message",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "inGroup" TEXT COLLATE "C" NULL',
+        'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "inGroup" TEXT COLLATE "C" NULL',
         *DROP_OLD,
         OF_BYTES,
         OF_TEXT,
+    ),
+    (
+        "an index for the first message of a group",
+        Index(
+            "group_index",
+            'CREATE INDEX IF NOT EXISTS {group_index} ON {table} ("pKind", "inGroup", "scheduledAtInitially", "id")'
+            ' WHERE "inGroup" IS NOT NULL',
+        ),
+    ),
+    (
+        "an index that permits one message of a group in flight",
+        Index(
+            "leased_group_index",
+            'CREATE UNIQUE INDEX IF NOT EXISTS {leased_group_index} ON {table} ("pKind", "inGroup")'
+            ' WHERE "inGroup" IS NOT NULL AND "lockUuid" IS NOT NULL',
+        ),
     ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;

@@ -52,6 +52,7 @@ class PostgresStatements(Storage):
         self._poll_period, self._poll_period_ms = poll_period, 1 + round(min(poll_period, 1e9) * 1000)
         self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
+        self._grouped: set[str] = set()  # kinds of which a message with a group was taken
         self._marks: dict[str, ScanFloor] = {}
         self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks
         self._takers: dict[tuple[Any, ...], Any] = {}  # of each kind and its limits, the consumers

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from psycopg.errors import UniqueViolation
+
 from drainq.delayed.storage.in_flight_limits import Room
 from drainq.delayed.storage.postgres import take_sql as sql
 from drainq.delayed.storage.postgres.direct_libpq import Statement
@@ -57,6 +59,13 @@ class PostgresTakes(PostgresStatements):
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "holder": self.holder}
         values["soon"] = now + self._poll_period_ms  # a consumer sleeps no longer than that
+        while True:
+            try:
+                return self._acquire_once(kind, limit, values, done)
+            except UniqueViolation:  # another consumer has just taken an earlier or later message of the same group
+                continue
+
+    def _acquire_once(self, kind: str, limit: int, values: dict[str, Any], done: Held | None) -> Fetched:
         if done is None:
             return self._acquire(self._pool.ask, kind, limit, values)
         if limit <= _FEW:
@@ -76,7 +85,7 @@ class PostgresTakes(PostgresStatements):
         acknowledge = "done" in values
         by_priority = kind in self._by_priority
         mark = self._mark(kind)
-        values["start"] = start = mark.start()
+        values["start"] = start = LOWEST if kind in self._grouped else mark.start()
         started = time.monotonic()
         answer = ask(self._statement(by_priority, acknowledge, limit), values)
         took = time.monotonic() - started
@@ -84,8 +93,11 @@ class PostgresTakes(PostgresStatements):
         if not (fetched.rows or by_priority) and answer.get_value(0, 1) == _TRUE:  # it looked for no message
             self._by_priority.add(kind)
             return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
+        if any(row.group is not None for row in fetched.rows):
+            self._grouped.add(kind)  # a message that waits for its group would lie before the mark
         plain = [row for row in fetched.rows if row.priority == 0] if by_priority else fetched.rows
-        if len(fetched.rows) < limit or fetched.rows[-1].priority >= 0:  # else the others were enough
+        searched = len(fetched.rows) < limit or fetched.rows[-1].priority >= 0  # else the others were enough
+        if searched and kind not in self._grouped:
             mark.polled(start, took, plain, values["now"])
         if fetched.rows or start == LOWEST or mark.is_empty():
             return fetched
@@ -111,7 +123,8 @@ def _fetched(answer: Any, values: dict[str, Any]) -> Fetched:
         numbers = b"".join((value(n, 3), value(n, 6), value(n, 7), value(n, 8), value(n, 9)))
         number, at, created, attempts, priority = _numbers(numbers)
         most = value(n, 10) and _integer(value(n, 10))[0]
-        columns = number, value(n, 4).decode(), value(n, 5), at, created, attempts, until, True, priority, most
+        group = value(n, 11) and value(n, 11).decode()
+        columns = number, value(n, 4).decode(), value(n, 5), at, created, attempts, until, True, priority, most, group
         rows.append(_new(Row, columns))
     if len(rows) > 1:
         rows.sort(key=_ORDER)
@@ -134,7 +147,11 @@ class PostgresLimits(PostgresTakes):
         if together is None:
             take = partial(self._acquire_within, kind, limits)
             together = self._takers.setdefault(which, Together(take, most=_MOST_TOGETHER))
-        return together(_Taker(done, limit, now, until, lock))
+        while True:
+            try:
+                return together(_Taker(done, limit, now, until, lock))
+            except UniqueViolation:  # as in acquire, with a consumer without limits
+                continue
 
     def _acquire_within(self, kind: str, limits: Mapping[str, int], takers: Sequence[_Taker]) -> list[Fetched]:
         """Take messages for some consumers in one transaction, the earliest for the first."""

@@ -6,9 +6,28 @@
 
 from drainq.delayed.storage.operator_sql import ATTEMPTS
 
+_FREE = """
+        AND (q."inGroup" IS NULL OR q."lockUuid" IS NOT NULL OR (
+            q."inGroup" <> ALL(ARRAY(
+                SELECT h."inGroup" FROM {table} AS h
+                WHERE h."pKind" = %(kind)s AND h."inGroup" IS NOT NULL AND h."lockUuid" IS NOT NULL{but}))
+            AND NOT EXISTS (
+                SELECT 1 FROM {table} AS h
+                WHERE h."pKind" = %(kind)s AND h."inGroup" = q."inGroup"
+                    AND (h."scheduledAtInitially", h."id") < (q."scheduledAtInitially", q."id"){but})))"""
+"""The message has no group, or is the first of a group of which none is in flight, or its own lease has ended. Only the
+first of a group is ever taken, and its row stays until its acknowledgement is committed. So two consumers that each see
+an older state still choose the same message, which only one can lock.
+
+One case is left: a consumer takes the first message while an offer puts another before it, which a second consumer
+takes before the first has committed. The second then fails, because of a group at most one message with a lock is
+permitted by an index.
+
+The groups in flight are found once for a statement, so that passing one of their messages costs no search."""
+
 _EARLIEST = """
-    SELECT "id" FROM {table}
-    WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
+    SELECT "id" FROM {table} AS q
+    WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}{free}
         AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND ("paused" OR "ranked"))
     ORDER BY "scheduledAt", "id"
     LIMIT {limit}
@@ -26,15 +45,15 @@ _BY_PRIORITY = """
                     ORDER BY "priority" LIMIT 1) AS next) AS found
         WHERE rank IS NOT NULL)
     SELECT due."id" FROM ranks CROSS JOIN LATERAL (
-        SELECT "id" FROM (SELECT "id" FROM {table}
+        SELECT "id" FROM (SELECT "id" FROM {table} AS q
         WHERE rank = 0 AND "priority" = 0
-            AND "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
+            AND "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}{free}
         ORDER BY "scheduledAt", "id"
         LIMIT {limit}
         FOR UPDATE SKIP LOCKED) AS plain
         UNION ALL
-        SELECT "id" FROM (SELECT "id" FROM {table}
-        WHERE "priority" <> 0 AND "priority" = rank AND "pKind" = %(kind)s AND "scheduledAt" <= %(now)s{but}
+        SELECT "id" FROM (SELECT "id" FROM {table} AS q
+        WHERE "priority" <> 0 AND "priority" = rank AND "pKind" = %(kind)s AND "scheduledAt" <= %(now)s{but}{free}
         ORDER BY "scheduledAt", "id"
         LIMIT {limit}
         FOR UPDATE SKIP LOCKED) AS ranked) AS due
@@ -54,7 +73,7 @@ UPDATE {table} SET
     + """, ("scheduledAt" > "scheduledAtInitially")::integer)) + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" = ANY(ARRAY({which}))
-RETURNING "id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "priority", "maxAttempts"
+RETURNING "id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "priority", "maxAttempts", "inGroup"
 """
 )
 
@@ -64,6 +83,10 @@ acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid
 _BUT = """
         AND NOT ("lockUuid" IS NOT DISTINCT FROM %(held)s AND "id" = ANY(%(done)s::bigint[]))"""
 """The lock is compared first, because it differs in nearly every row, whose id is then not searched for."""
+
+_FIRST_ACK = """
+        AND (SELECT pg_catalog.count(*) FROM acked) IS NOT NULL"""
+"""Acknowledges before it takes: a deleted row does not count in the index that permits one lock of a group."""
 
 _ANSWER = """
 SELECT count.acked,
@@ -83,7 +106,8 @@ def _statement(which: str, *, acknowledge: bool) -> str:
         "{acked}", "SELECT pg_catalog.count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
     )
     statement = f"WITH {_ACK if acknowledge else ''} taken AS ({_TAKE}){answer}"
-    return statement.replace("{which}", which).replace("{but}", _BUT if acknowledge else "")
+    statement = statement.replace("{which}", which.replace("{free}", (_FIRST_ACK if acknowledge else "") + _FREE))
+    return statement.replace("{but}", _BUT if acknowledge else "")
 
 
 _ROOM = """
@@ -93,7 +117,7 @@ _ROOM = """
 
 CANDIDATES = {
     by_priority: 'SELECT "id", "pKey" FROM {table} WHERE "id" = ANY(ARRAY('
-    + which.replace("{but}", _ROOM)
+    + which.replace("{but}", _ROOM).replace("{free}", _FREE.replace("{but}", ""))
     + ')) ORDER BY "priority", "scheduledAt", "id"'
     for by_priority, which in ((False, _EARLIEST), (True, _BY_PRIORITY))
 }

@@ -12,11 +12,11 @@ _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :loc
 
 INSERT = """
 INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
-    "maxAttempts")
-VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)
+    "maxAttempts", "inGroup")
+VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8)
 """
-"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority, most attempts)
-are numbered, which is a third quicker than by name."""
+"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority, most attempts,
+group) are numbered, which is a third quicker than by name."""
 
 INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 """Insert one message unless its key is there."""
@@ -24,13 +24,25 @@ INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 UPDATE = """
 UPDATE {table} SET
     "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5,
-    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6, "maxAttempts" = ?7
+    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6, "maxAttempts" = ?7,
+    "inGroup" = ?8
 WHERE "pKind" = ?2 AND "pKey" = ?1
-    AND ("payload", "scheduledAtInitially", "priority", "maxAttempts") IS NOT (?3, ?4, ?6, ?7)
+    AND ("payload", "scheduledAtInitially", "priority", "maxAttempts", "inGroup") IS NOT (?3, ?4, ?6, ?7, ?8)
 """
 """Give a message a new payload and time, if they differ."""
 
 # --- consumers
+
+_FREE = """
+    AND ("inGroup" IS NULL OR "lockUuid" IS NOT NULL OR (
+        "inGroup" NOT IN (
+            SELECT h."inGroup" FROM {table} AS h
+            WHERE h."lockUuid" IS NOT NULL AND h."pKind" = :kind AND h."inGroup" IS NOT NULL)
+        AND NOT EXISTS (
+            SELECT 1 FROM {table} AS h
+            WHERE h."pKind" = :kind AND h."inGroup" = q."inGroup"
+                AND (h."scheduledAtInitially", h."id") < (q."scheduledAtInitially", q."id"))))"""
+"""The message has no group, or is the first of a group of which none is in flight, or its own lease has ended."""
 
 _TAKE = (
     """
@@ -49,8 +61,10 @@ WHERE "id" IN (
 
 ACQUIRE = _TAKE.replace(
     "{which}",
-    """SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
-        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND ("paused" OR "ranked"))
+    """SELECT "id" FROM {table} AS q WHERE "pKind" = :kind AND "scheduledAt" <= :now
+        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND ("paused" OR "ranked"))"""
+    + _FREE
+    + """
     ORDER BY "scheduledAt", "id" LIMIT :limit""",
 )
 """Take the earliest due messages of a queue without priorities."""
@@ -66,10 +80,14 @@ SELECT "priority" FROM {table} WHERE "pKind" = :kind AND "priority" > :after ORD
 """
 """The lowest priority above a number that a message has."""
 
-DUE_OF_PRIORITY = """
-SELECT "id", "pKey" FROM {table} WHERE "pKind" = :kind AND "priority" = :priority AND "scheduledAt" <= :now
+DUE_OF_PRIORITY = (
+    """
+SELECT "id", "pKey" FROM {table} AS q WHERE "pKind" = :kind AND "priority" = :priority AND "scheduledAt" <= :now"""
+    + _FREE
+    + """
 ORDER BY "scheduledAt", "id"
 """
+)
 """The due messages of a priority, the earliest first."""
 
 ACK = "DELETE FROM {table} " + _OURS
@@ -98,17 +116,23 @@ EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
 BURY = (
     """
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority",
-    "maxAttempts")
-SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now, "priority", "maxAttempts"
+    "maxAttempts", "inGroup")
+SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now, "priority", "maxAttempts",
+    "inGroup"
 FROM {table}
 """
     + _OURS
 )
 """Copy messages that are still leased to the dead letters. ACK then deletes them."""
 
-DUE = """
-SELECT "id", "pKey" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now ORDER BY "scheduledAt", "id"
+DUE = (
+    """
+SELECT "id", "pKey" FROM {table} AS q WHERE "pKind" = :kind AND "scheduledAt" <= :now"""
+    + _FREE
+    + """
+ORDER BY "scheduledAt", "id"
 """
+)
 """The due messages of a queue without priorities, the earliest first."""
 
 REMEMBER = """
@@ -139,8 +163,8 @@ GROUP BY "pKey"
 
 REDRIVE = """
 INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
-    "maxAttempts")
-SELECT "pKey", "pKind", "payload", :now, :now, :now, "priority", "maxAttempts" FROM {dead}
+    "maxAttempts", "inGroup")
+SELECT "pKey", "pKind", "payload", :now, :now, :now, "priority", "maxAttempts", "inGroup" FROM {dead}
 WHERE "id" IN (SELECT value FROM json_each(:ids)) ORDER BY "id"
 """
 """Redrive dead letters."""

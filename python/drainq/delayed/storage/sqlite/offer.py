@@ -46,7 +46,7 @@ class SQLiteOffers(SQLiteStatements):
         with self._transaction() as cursor:
             cursor.executemany(
                 self._sql["INSERT"],
-                ((key, kind, payload, at, now, rank, tries) for key, payload, at, _, rank, tries in offers),
+                ((key, kind, payload, at, now, *more) for key, payload, at, _, *more in offers),
             )
         return [OfferOutcome.CREATED] * len(offers)
 
@@ -63,6 +63,6 @@ class SQLiteOffers(SQLiteStatements):
         return outcomes
 
 
-def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int, int | None]:
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int, int | None, str | None]:
     """Return a message's values in the order of INSERT, INSERT_NEW, UPDATE and UPDATE_TICK."""
-    return offer.key, kind, offer.payload, offer.scheduled_at, now, offer.priority, offer.max_attempts
+    return offer.key, kind, offer.payload, offer.scheduled_at, now, *offer[4:]

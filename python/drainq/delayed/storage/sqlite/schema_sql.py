@@ -139,6 +139,13 @@ MIGRATIONS = (
         'ALTER TABLE {table} ADD COLUMN "maxAttempts" INTEGER NULL',
         'ALTER TABLE {dead} ADD COLUMN "maxAttempts" INTEGER NULL',
     ),
+    (
+        "the group of a message",
+        'ALTER TABLE {table} ADD COLUMN "inGroup" TEXT NULL',
+        'ALTER TABLE {dead} ADD COLUMN "inGroup" TEXT NULL',
+        'CREATE INDEX IF NOT EXISTS {group_index} ON {table} ("pKind", "inGroup", "scheduledAtInitially")'
+        ' WHERE "inGroup" IS NOT NULL',
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is.
 ``attemptsOf`` is the creation time of the message that ``attempts`` counts for: the source's library replaces a message
