@@ -311,3 +311,13 @@ def test_a_long_group_costs_a_fetch_as_much_as_a_short_one(postgres):
             plan = cursor.execute(take, {**values, **more, "soon": now + 3000}).fetchone()[0]
         assert '"Sort"' not in json.dumps(plan), plan
         assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 100
+
+
+def test_an_sqlite_file_finds_the_messages_in_flight_by_their_locks(sqlite):
+    storage = sqlite.open()._session.storage
+    values = {"kind": "k", "now": 0, "limit": 1, "lock": "x", "until": 1, "holder": ""}
+    plan = "\n".join(
+        step for *_, step in storage._opened.execute(f"EXPLAIN QUERY PLAN {storage._sql['ACQUIRE']}", values)
+    )
+    assert "SEARCH h USING INDEX" in plan and "LockUuidPlusIdIndex (lockUuid>?)" in plan
+    assert "KindPlusGroupIndex (pKind=? AND inGroup=? AND scheduledAtInitially<?)" in plan
