@@ -279,6 +279,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         with_delayed("consume", len),
         {"prefetch": "count", "batch_size": "count", "max_attempts": "count or None"},
     ),
+    "delayed.DelayedQueue.consume (time_limit)": (
+        lambda **named: with_delayed("consume", len)(until="empty", **named), {"time_limit": "seconds or None"}
+    ),
     "delayed.DelayedQueue.consume (handler)": (with_delayed("consume"), {"handler": "needed callable"}),
     "delayed.AckEnvelope.nack": (with_message("nack"), {"delay": "seconds"}),
     "delayed.AckEnvelope.snooze": (with_message("snooze"), {"delay": "seconds"}),

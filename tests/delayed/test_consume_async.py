@@ -218,7 +218,7 @@ def test_what_cannot_be_awaited_is_refused(sqlite, arguments, says):
 
 def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
     options = {"batch_size": 2, "max_attempts": 3, "max_in_flight": {"a": 1}, "prefetch": 7, "until": "empty"}
-    options |= {"backoff": Backoff(60, 60)}
+    options |= {"backoff": Backoff(60, 60), "time_limit": 9}
     seen = []
     monkeypatch.setattr(
         "drainq.delayed.consume.consumer_loop",
@@ -226,4 +226,6 @@ def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
     )
     with sqlite.open() as queue:
         assert queue.consume(print, **options) == asyncio.run(queue.consume_async(asyncio.sleep, **options)) == 5
+    assert [given.pop("time_limit", None) for given in seen] == [9, None]  # a coroutine is cancelled by its caller
+    del options["time_limit"]
     assert [{**given, "stop": None} for given in seen] == [{**options, "stop": None}] * 2

@@ -166,7 +166,9 @@ class Comparison(RuleBasedStateMachine):
             queue._session.storage.acquire(queue._session.kind, n, now, now + 10_000, "fused", done=envelope._held())
             for queue, envelope in zip(self.queues, pair)
         ]
-        assert (fetched[0].acked, fetched[0].next_due) == (fetched[1].acked, fetched[1].next_due)
+        assert fetched[0].acked == fetched[1].acked
+        real, model = (answer.next_due for answer in fetched)
+        assert real == model or (real is None and model > now + 1000), "PostgreSQL looks a poll period ahead"
         assert [row._replace(id=0) for row in fetched[0].rows] == [row._replace(id=0) for row in fetched[1].rows]
 
     @rule(seconds=st.sampled_from([0.001, 1, 10, 100]))

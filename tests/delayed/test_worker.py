@@ -164,7 +164,7 @@ def test_an_error_that_ends_a_loop_ends_the_others_and_comes_out(queue, world, k
     assert queue.stats().in_flight == 0 and queue.contains_message("005")
 
 
-@pytest.mark.parametrize("options", [{"concurrency": 0}, {"concurrency": 1.5}, {"grace": -1}])
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"concurrency": 1.5}, {"grace": -1}, {"time_limit": 0}])
 def test_a_number_that_is_none_is_refused(options):
     async def handle(envelope):
         """Never called."""
@@ -221,7 +221,7 @@ def test_the_command_works_with_a_handler_from_the_working_directory(call, datab
     queue = database.open(clock=None)
     queue.offer_batch([ScheduledMessage(str(n), n) for n in range(5)])
     before = signal.getsignal(signal.SIGTERM)
-    options = ["--queue", "mail", "--concurrency", "2", "--until-empty", "--consumer", "w1"]
+    options = ["--queue", "mail", "--concurrency", "2", "--until-empty", "--consumer", "w1", "--time-limit", "5m"]
     assert call("work", f"my_handlers:{kind}", *options) == (0, "handled 5\n", "")
     assert sorted(handlers()) == [(n, ["w1"]) for n in range(5)] and queue.stats().ready == 0
     assert signal.getsignal(signal.SIGTERM) is before

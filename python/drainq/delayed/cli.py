@@ -104,6 +104,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     worker.add_argument(
         "--grace", type=_duration, default=30.0, metavar="AGE", help="of running handlers (default: 30)"
     )
+    worker.add_argument(
+        "--time-limit", type=_duration, metavar="AGE", help="of one call of the handler (default: none)"
+    )
     worker.add_argument("--until-empty", action="store_true", help="end when no message is due")
     worker.add_argument("--consumer", metavar="NAME", help="shown to operators")
     worker.add_argument(

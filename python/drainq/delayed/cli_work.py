@@ -29,7 +29,7 @@ _CODECS = {codec().type_name: codec for codec in (MsgspecCodec, JsonCodec, Bytes
 
 def work(arguments: argparse.Namespace) -> None:
     handler = _loaded(arguments.handler)
-    options = {"concurrency": arguments.concurrency, "grace": arguments.grace}
+    options = {"concurrency": arguments.concurrency, "grace": arguments.grace, "time_limit": arguments.time_limit}
     options["until"] = "empty" if arguments.until_empty else None
     with _opened(arguments) as queue, _watched(queue, arguments.metrics_port):
         if is_async(handler):

@@ -16,7 +16,7 @@ from typing import Any
 
 from drainq.arguments import Seconds, seconds_or_none, whole
 from drainq.callables import check_answer, check_callable, is_async
-from drainq.delayed.consume_loop import ConsumerLoop, Pause, consumer_loop
+from drainq.delayed.consume_loop import ConsumerLoop, Pause, consumer_loop, too_long
 from drainq.delayed.envelope import Leased
 from drainq.delayed.storage_session import Session
 from drainq.loop_signal import LoopSignal
@@ -33,6 +33,7 @@ def consume(
     stop: Any,
     concurrency: int,
     grace: Seconds | None,
+    time_limit: Seconds | None,
     **options: Any,
 ) -> int:
     """Run the loop in this thread, or loops on threads; see :meth:`drainq.delayed.DelayedQueue.consume`."""
@@ -40,6 +41,7 @@ def consume(
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
     concurrency, longest = whole("concurrency", concurrency, least=1), seconds_or_none("grace", grace)
+    options["time_limit"] = seconds_or_none("time_limit", time_limit, positive=True)
     session.check_open()
     if concurrency == 1 and longest is None:
         return _run(consumer_loop(session, stop=stop, **options), handler, stop)
@@ -92,6 +94,7 @@ async def consume_async(
     stop: asyncio.Event | None,
     concurrency: int,
     grace: Seconds | None,
+    time_limit: Seconds | None,
     **options: Any,
 ) -> int:
     """Run loops with a handler on this event loop; see :meth:`drainq.delayed.DelayedQueue.consume_async`."""
@@ -102,6 +105,9 @@ async def consume_async(
     if not (stop is None or isinstance(stop, asyncio.Event)):
         raise TypeError(f"stop must be an asyncio.Event or None, got {stop!r}")
     concurrency, longest = whole("concurrency", concurrency, least=1), seconds_or_none("grace", grace)
+    limit = seconds_or_none("time_limit", time_limit, positive=True)
+    if limit is not None:
+        handler = _within(limit, handler)
     session.check_open()
     ends = [_Stop(stop) for _ in range(concurrency)]
     loops = [consumer_loop(session, stop=end, **options) for end in ends]
@@ -119,6 +125,35 @@ async def consume_async(
         if not task.cancelled():
             task.result()
     return sum(loop.handled for loop in loops)
+
+
+def _within(limit: float, handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
+    """Return a handler that is cancelled after some seconds, and then raises TimeoutError.
+
+    It runs in a task of its own. So a cancellation of the consumer is not mistaken for the end of the time.
+    """
+
+    async def limited(envelope: Any) -> object:
+        task = asyncio.ensure_future(handler(envelope))
+        try:
+            await asyncio.wait([task], timeout=limit)
+            if task.done():
+                return task.result()
+            task.cancel()
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            _error_of(task)
+            raise
+        raise too_long(limit) from _error_of(task)
+
+    return limited
+
+
+def _error_of(task: asyncio.Future[object]) -> BaseException | None:
+    """Return the error of a task that has ended. asyncio logs an error that was never read."""
+    return None if task.cancelled() else task.exception()
 
 
 async def _cut_off(tasks: Iterable[asyncio.Future[int]], stop: asyncio.Event | None, grace: float | None) -> None:

@@ -39,6 +39,11 @@ _LONGEST_OUTAGE_PAUSE = 1.0
 """The most seconds between two tries while the database is away."""
 
 
+def too_long(limit: float | None) -> TimeoutError:
+    """Return the error of a handler that ran longer than its time limit."""
+    return TimeoutError(f"the handler ran longer than {limit or 0:g} seconds")
+
+
 class Pause(NamedTuple):
     """A wait of at most ``seconds`` for an offer. It ends at once if an offer came after ``noted`` was read."""
 
@@ -60,6 +65,7 @@ def consumer_loop(
     max_in_flight: int | Mapping[str, int] | None,
     prefetch: int,
     until: str | None,
+    time_limit: float | None = None,
 ) -> ConsumerLoop:
     """Return a consumer, whose arguments are checked now."""
     prefetch = whole("prefetch", prefetch, least=1)
@@ -69,7 +75,8 @@ def consumer_loop(
     if until not in (None, "empty"):
         raise ValueError(f'until must be "empty" or None, got {until!r}')
     backoff = session.retry.backoff if backoff is None else check_backoff(backoff)
-    return ConsumerLoop(session, batch_size, stop, max_attempts, backoff, _limits(max_in_flight), prefetch, until)
+    limits = _limits(max_in_flight)
+    return ConsumerLoop(session, batch_size, stop, max_attempts, backoff, limits, prefetch, until, time_limit)
 
 
 def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -99,13 +106,15 @@ class ConsumerLoop:
         limits: dict[str, int],
         prefetch: int,
         until: str | None,
+        time_limit: float | None,
     ) -> None:
         self.session = session
         self._batch_size = batch_size
         self._stop = stop
         self._until, self._is_over = until, False
         self._limits = limits
-        self._keeper = LeaseKeeper(session)
+        self._time_limit = time_limit
+        self._keeper = LeaseKeeper(session, time_limit, self._overdue)
         self._done: Held | None = None
         self._freed: set[str | None] = set()  # the groups of messages that the next fetch acknowledges
         self.handled = 0
@@ -228,8 +237,10 @@ class ConsumerLoop:
             self.session.activity.handled(took)
             if not (error is None or isinstance(error, Exception)) and envelope._rows and not envelope._settled:
                 self._give_back(envelope._held())
-        if isinstance(error, Exception):
-            self._failed(envelope, lock, error)
+        if self._keeper.was_overdue and (error is None or isinstance(error, Exception)):
+            self._pace.disturbed()
+        elif isinstance(error, Exception):
+            self._failed(envelope, error)
         elif error is not None:
             raise error
         else:
@@ -239,16 +250,29 @@ class ConsumerLoop:
             if envelope._rows and not envelope._settled:  # else the handler has settled it
                 self._done = envelope._held()
 
-    def _failed(self, envelope: Leased, lock: str, error: Exception) -> None:
+    def _overdue(self, envelope: Leased) -> None:
+        """Fail the messages of a handler that runs too long. Its acknowledgement will change nothing."""
+        error = too_long(self._time_limit)
+        _log.error("the handler of delayed queue %r fails on %s: %s", self.session.name, envelope.shown(), error)
+        try:
+            self._try_again_later(envelope, error)
+        except (QueueBroken, ShutDown):
+            _log.warning("could not give back %s; it comes back when its lease runs out", envelope.shown())
+
+    def _failed(self, envelope: Leased, error: Exception) -> None:
         session = self.session
         shown = to_show(error, values=session.log_values)
         _log.error("the handler of delayed queue %r failed on %s", session.name, envelope.shown(), exc_info=shown)
-        if envelope._settled:
-            return
+        if not envelope._settled:
+            self._try_again_later(envelope, error)
+
+    def _try_again_later(self, envelope: Leased, error: Exception) -> None:
+        """Release the messages of a failed handler for a later try, or bury them after the last one."""
+        session, held = self.session, envelope._held()
         try:
             for row in envelope._rows:
                 due_at = session.after(self._backoff.delay(row.attempts - 1), "delay")
-                session.nack(lock, [row], due_at, error, self._max_attempts)
+                session.nack(held.lock, [row], due_at, error, self._max_attempts)
         except QueueUnavailable as unavailable:
             session.warn(
                 "could not give back %s (%s); it comes back when its lease runs out", envelope.shown(), unavailable

@@ -38,7 +38,8 @@ class Leased:
         timestamp: the time of the poll by the queue's clock, in UTC.
         source: the name of the queue.
         revoked: whether ``consume`` has found, when it extended the lease, that the message was dropped, released,
-            updated or taken over, or has given it back at the end of the grace. A long handler can end early then.
+            updated or taken over, or has given it back at the end of the grace or of the time limit. A long handler can
+            end early then.
     """
 
     def __init__(self, session: Session, rows: Sequence[Row], lock: str | None, timestamp: datetime) -> None:

@@ -3,17 +3,20 @@
 The keeper checks every sixth of a lease, and at least twice a second, on a thread of the process's timer. It extends a
 lease that has lasted a third of its length, so a lease never passes half its length while the process lives. A handler
 that ends before the extension costs no statement. When a second check sees the same envelope, the keeper releases the
-prefetched messages that wait for the handler.
+prefetched messages that wait for the handler. After the time limit of a handler on a thread, which cannot be ended, the
+keeper takes the messages from it.
 
 # Invariant
 
-After :meth:`LeaseKeeper.let_go` returns, no extension of that envelope is running, and none will begin.
+After :meth:`LeaseKeeper.let_go` returns, no extension of that envelope is running, and none will begin. The same holds
+for taking its messages away.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.envelope import Leased
@@ -29,14 +32,25 @@ _LONGEST_PAUSE = 0.5
 
 
 class LeaseKeeper:
-    """Extends the lease of the envelope whose handler runs. A context manager."""
+    """Extends the lease of the envelope whose handler runs. A context manager.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        session: of the queue.
+        time_limit: seconds that a handler may run; None: any time.
+        overdue: called with the envelope whose handler runs longer, which is revoked by then.
+    """
+
+    def __init__(
+        self, session: Session, time_limit: float | None = None, overdue: Callable[[Leased], None] | None = None
+    ) -> None:
         self._session = session
+        self._time_limit, self._overdue = time_limit, overdue
         self._lease = session.time.acquire_timeout
         self._lock = threading.Lock()
         self._envelope: Leased | None = None
-        self._held_since = 0.0
+        self._began = self._held_since = 0.0
+        self.was_overdue = False
+        """Whether the messages of the latest envelope were taken from its handler."""
         self._prefetched: Prefetched | None = None
         self._seen = False  # whether the last check saw this envelope
         self._check = Repeat(self._extend_in_time)
@@ -44,7 +58,8 @@ class LeaseKeeper:
     def hold(self, envelope: Leased, prefetched: Prefetched | None = None) -> None:
         """Begin to keep this envelope's lease, and to watch its prefetch."""
         with self._lock:
-            self._envelope, self._held_since = envelope, self._session.clock.now()
+            self._envelope, self._began = envelope, self._session.clock.now()
+            self._held_since, self.was_overdue = self._began, False
             self._prefetched, self._seen = prefetched, False
 
     def let_go(self) -> None:
@@ -72,16 +87,27 @@ class LeaseKeeper:
 
     @property
     def _pause(self) -> float:
-        return min(self._lease / 6, _LONGEST_PAUSE)
+        return min(self._lease / 6, _LONGEST_PAUSE, (self._time_limit or self._lease) / 4)
 
     def _extend_in_time(self) -> float:
         with self._lock:
             if self._prefetched is not None and self._seen:
                 self._settle(self._prefetched)
             self._seen = True
-            if self._envelope is not None and self._session.clock.now() - self._held_since >= self._lease / 3:
-                self._extend(self._envelope)
+            self._end_or_extend()
         return self._pause
+
+    def _end_or_extend(self) -> None:
+        envelope, now = self._envelope, self._session.clock.now()
+        if envelope is None:
+            return
+        if self._time_limit is not None and now - self._began >= self._time_limit and not envelope._settled:
+            self._envelope, self.was_overdue = None, True
+            envelope._settled = envelope.revoked = True
+            if self._overdue is not None:
+                self._overdue(envelope)
+        elif now - self._held_since >= self._lease / 3:
+            self._extend(envelope)
 
     def _settle(self, prefetched: Prefetched) -> None:
         """Release the messages that wait behind a slow handler, for other consumers."""

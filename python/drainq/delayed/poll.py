@@ -37,6 +37,7 @@ class Limits(TypedDict, total=False):
     until: Literal["empty"] | None
     concurrency: int
     grace: Seconds | None
+    time_limit: Seconds | None
 
 
 class IsSet(Protocol):
@@ -186,6 +187,7 @@ class PollMethods(Generic[T]):
         until: Literal["empty"] | None = None,
         concurrency: int = 1,
         grace: Seconds | None = None,
+        time_limit: Seconds | None = None,
     ) -> int:
         """Pass messages to a handler, in this thread or on several, until ``stop`` is set.
 
@@ -218,6 +220,10 @@ class PollMethods(Generic[T]):
                 by Ctrl-C or :func:`drainq.stop_on_sigterm`. Then their messages are released, without counting the
                 delivery, the call returns, and an acknowledgement by such a handler changes nothing. With a number, a
                 single handler, too, runs on a thread. ``None``: until they end.
+            time_limit: seconds that a call of the handler may take. Then its messages have failed with a TimeoutError:
+                they are due again after ``backoff``, or become dead letters after the last attempt. A thread cannot be
+                ended, so the handler runs on, ``envelope.revoked`` is True, its acknowledgement changes nothing, and
+                this consumer goes on when it returns. ``None``: any time.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -250,6 +256,7 @@ class PollMethods(Generic[T]):
             until=until,
             concurrency=concurrency,
             grace=grace,
+            time_limit=time_limit,
         )
 
     @overload
@@ -285,6 +292,7 @@ class PollMethods(Generic[T]):
         until: Literal["empty"] | None = None,
         concurrency: int = 1,
         grace: Seconds | None = None,
+        time_limit: Seconds | None = None,
     ) -> int:
         """Pass messages to an ``async def`` handler, on this event loop, until ``stop`` is set.
 
@@ -297,6 +305,8 @@ class PollMethods(Generic[T]):
             batch_size, max_attempts, backoff, max_in_flight, prefetch, until: see :meth:`consume`.
             concurrency: how many handlers run at once, each in a task of its own.
             grace: seconds for which running handlers may go on after ``stop`` was set. Then they are cancelled.
+            time_limit: seconds that a call of the handler may take. Then it is cancelled, and its messages have failed
+                with a TimeoutError, as for :meth:`consume`.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -313,6 +323,7 @@ class PollMethods(Generic[T]):
             until=until,
             concurrency=concurrency,
             grace=grace,
+            time_limit=time_limit,
         )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
