@@ -376,9 +376,10 @@ def test_a_history_that_cannot_be_trimmed_now_is_trimmed_later_and_any_other_fai
 def test_a_mixed_batch_on_the_callers_connection_sends_what_each_message_may(storage):
     told = []
     cursor = types.SimpleNamespace(execute=lambda *of: told.append(of), fetchall=lambda: [("a", False), ("c", True)])
-    offers = [Offer("a", b"1", 5, True, 2), Offer("b", b"2", 6, False, 0), Offer("c", b"3", 7, True, 0)]
+    offers = [Offer("a", b"1", 5, True, 2), Offer("b", b"2", 6, False, 0, 3), Offer("c", b"3", 7, True, 0, None, "g")]
     outcomes = storage._offer_by_cursor(cursor, "OFFER_MANY_MIXED", "k", offers, [8, 9, 10], 4)
     assert [outcome.name for outcome in outcomes] == ["UPDATED", "IGNORED", "CREATED"]
     columns = {"keys": list("abc"), "payloads": [b"1", b"2", b"3"], "times": [5, 6, 7], "ids": [8, 9, 10]}
+    columns |= {"tries": [None, 3, None], "groups": [None, None, "g"]}
     values = {"kind": "k", "now": 4, **columns, "ranks": [2, 0, 0], "may": [True, False, True]}
     assert told == [(storage._sql["OFFER_MANY_MIXED"], values)]
