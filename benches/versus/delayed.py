@@ -12,6 +12,7 @@ What it needs: ``pip install --group bench``.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from benches.versus.delayed_rivals import (
     SourceSql,
     messages,
 )
-from benches.versus.delayed_workers import WORKERS, PgQueuerWorker, ProcrastinateWorker
+from benches.versus.delayed_workers import AT_ONCE, CONCURRENCY, WORKERS, PgQueuerWorker, ProcrastinateWorker
 from tests.postgres import PostgresServer
 
 OURS = Drainq.name
@@ -62,6 +63,7 @@ def versus(report: Report, url: str, options: argparse.Namespace) -> None:
         _offers(report, rivals, options)
         for processes in (1, 4):
             _consumers(report, rivals, url, options, processes)
+        _at_once(report, url, options)
     finally:
         for rival in rivals.values():
             rival.close()
@@ -135,6 +137,34 @@ def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argp
             group.close()
         for name in WORKERS:
             contestants_at_once[name].close()
+
+
+def _at_once(report: Report, url: str, options: argparse.Namespace) -> None:
+    """Workers of one process, each with the same number of handlers at once, which do nothing."""
+    name, count = f"consume, {CONCURRENCY} handlers at once", 500 if options.quick else 2000
+    if not protocol.wanted(name, options):
+        return
+    rivals = {name: make(url) for name, make in (WORKERS | AT_ONCE).items()}
+    consumers = {name: Consumers(name, url, 1) for name in rivals}
+
+    def consume(name: str) -> float:
+        rivals[name].clear()
+        rivals[name].offer_batch(messages(count))
+        return consumers[name].seconds_to_consume(count, 1) / count
+
+    try:
+        contestants = {name: functools.partial(consume, name) for name in rivals}
+        goals: list[Goal] = [
+            Faster(ours, rival.name, times)
+            for ours in AT_ONCE
+            for rival, times in ((ProcrastinateWorker, 3), (PgQueuerWorker, 2))
+        ]
+        report.add(measure(name, "s/message", contestants, rounds=_rounds(options), goals=goals))
+    finally:
+        for group in consumers.values():
+            group.close()
+        for rival in rivals.values():
+            rival.close()
 
 
 def _faster(factors: dict[type, float]) -> list[Goal]:
