@@ -80,7 +80,7 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, database, t
     monkeypatch.setenv("VISITS_URL", store)
     service = block(page, "# service.py")
     (tmp_path / "service.py").write_text(service)
-    (tmp_path / "wsgi_service.py").write_text("from service import *\n" + block("howto/deploy.md", "# wsgi_service.py"))
+    (tmp_path / "wsgi_service.py").write_text(block("howto/deploy.md", "# wsgi_service.py"))
     (tmp_path / "metered.py").write_text(METERED)
     targets = tmp_path / "targets"
     targets.mkdir()

@@ -159,3 +159,15 @@ def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too(earli
         """
     )
     assert sum(map(int, out.split())) == 1_000
+
+
+def test_the_end_of_a_process_waits_for_a_queue_for_its_shutdown_timeout_and_no_longer():
+    ended = run("""
+        import atexit, threading, time
+        from drainq import BatchQueue
+        atexit.register(lambda: print(f"waited {time.monotonic() - started:.3f}"))
+        queue = BatchQueue("exit", consumer=lambda batch: threading.Event().wait(), shutdown_timeout=4.0)
+        queue.produce(1)
+        started = time.monotonic()
+        """)
+    assert 3.9 < float(ended.split("waited ")[1]) < 5.5, ended

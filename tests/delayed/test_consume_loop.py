@@ -302,7 +302,7 @@ def test_whatever_keeps_the_end_of_a_loop_from_its_books_is_only_said(error, cap
     bench, seen = Bench(), []
     bench.offer("a", "b")
 
-    def fails(held):
+    def fails(held, *, again=False):
         raise error
 
     monkeypatch.setattr(bench.session, "ack", fails)
@@ -453,3 +453,41 @@ def test_a_consumer_until_empty_retries_on_a_frozen_clock_and_buries_at_the_end(
         assert [dead.key for dead in queue.dead_letters()] == ["bad"] and queue.peek(limit=9)[0].key == "later"
         with pytest.raises(ValueError, match='until must be "empty" or None'):
             queue.consume(handle, until="full")
+
+
+@pytest.mark.parametrize("history", [None, 5])
+def test_an_interrupted_fetch_releases_what_it_took_and_says_nothing_false(world, monkeypatch, caplog, history):
+    queue = world.open(history=history)
+    for key in "abc":
+        queue.offer(key, 1)
+    storage, handled, takes = queue._session.storage, [], []
+    acquire = storage.acquire
+
+    def interrupted(*arguments, **more):
+        takes.append(acquire(*arguments, **more))
+        if len(takes) == 2:
+            raise KeyboardInterrupt
+        return takes[-1]
+
+    monkeypatch.setattr(storage, "acquire", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        queue.consume(lambda envelope: handled.append(envelope.message_id))
+    assert (handled, len(takes[1].rows)) == (["a"], 1)
+    assert [(row.key, row.attempts, row.in_flight) for row in queue.peek()] == [("b", 0, False), ("c", 0, False)]
+    assert (queue.activity().acknowledged, queue.activity().lost) == (1, 0)
+    assert "updated or taken over" not in caplog.text
+
+
+def test_an_interrupted_poll_releases_what_it_took(world, monkeypatch):
+    queue = world.open()
+    queue.offer("a", 1)
+    storage = queue._session.storage
+    acquire = storage.acquire
+    monkeypatch.setattr(storage, "acquire", lambda *a, **more: acquire(*a, **more) and interrupt())
+    with pytest.raises(SystemExit):
+        queue.poll(timeout=10)
+    assert [(row.key, row.attempts, row.in_flight) for row in queue.peek()] == [("a", 0, False)]
+
+
+def interrupt():
+    raise SystemExit(143)

@@ -190,7 +190,7 @@ def test_nothing_is_handed_over_after_half_of_its_lease(queue, postgres):
 
     limits = []
     take = queue._session.take_once
-    queue._session.take_once = lambda *arguments: limits.append(arguments[1]) or take(*arguments)
+    queue._session.take_once = lambda *arguments, **more: limits.append(arguments[1]) or take(*arguments, **more)
     queue.consume(handle, stop=stop)
     assert [payload for payload, _ in seen] == [0, 1, 2, 3]
     assert limits == [4, 1, 1]  # what waited was given back, and taken again one by one

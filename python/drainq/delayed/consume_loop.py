@@ -29,7 +29,7 @@ from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
-from drainq.delayed.storage.records import Fetched, Held, Row
+from drainq.delayed.storage.records import Fetched, Held, Row, new_lock, taken_at
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
 from drainq.sql.error_text import error_text, to_show
@@ -115,7 +115,9 @@ class ConsumerLoop:
         self._limits = limits
         self._time_limit = time_limit
         self._keeper = LeaseKeeper(session, time_limit, self._overdue)
+        self._lock: str | None = None  # of the last fetch
         self._done: Held | None = None
+        self._was_asked = False  # whether a fetch that acknowledges ``done`` was tried, and its answer lost
         self._freed: set[str | None] = set()  # the groups of messages that the next fetch acknowledges
         self.handled = 0
         self._tries = Tries(session.retry.backoff)
@@ -141,6 +143,11 @@ class ConsumerLoop:
                     yield from self._step()
             except ShutDown:
                 pass  # the queue was closed; a handler's own ShutDown is an error of the handler
+            except (KeyboardInterrupt, SystemExit):
+                self._flush()
+                if self._lock is not None:
+                    self.session.undo_take(self._lock)
+                raise
             finally:
                 self._flush()
         yield self.handled
@@ -150,7 +157,8 @@ class ConsumerLoop:
         noted = session.wakeup.count()
         rows: list[Row] = []
         try:
-            fetched, lock = self._fetch()
+            lock = self._lock = new_lock(session.now())
+            fetched = self._fetch(lock)
             rows, payloads = session.deliverable(fetched.rows, lock)
             self._tries.failures = 0
         except QueueUnavailable as error:
@@ -168,20 +176,26 @@ class ConsumerLoop:
         elif not fetched.rows:
             yield Pause(noted, session.pause_until(fetched.next_due))
 
-    def _fetch(self) -> tuple[Fetched, str]:
+    def _fetch(self, lock: str) -> Fetched:
         """Acknowledge the handled messages and take the next ones, in one round trip."""
         session = self.session
-        done = self._done
+        done, again = self._done, self._was_asked
+        is_room = bool(self._limits) and done is not None
+        self._was_asked = done is not None
+        if done is not None and session.history is not None:
+            report_lost(session.call_apart(session.ack_now, done, taken_at(lock), again=again), done)
+            done = self._done = None
+            self._was_asked = False
         size = self._pace.size()
-        fetched, lock = session.take_once(done, max(self._batch_size, size), self._limits)
+        fetched, _ = session.take_once(done, max(self._batch_size, size), self._limits, lock, again=again)
         if len(fetched.rows) < size and any(row.group is not None for row in fetched.rows):
             self._pace.disturbed(rest=LONG_REST)  # a search for more messages than there are groups reads the backlog
-        self._done = None
+        self._done, self._was_asked = None, False
         if done is not None:
             report_lost(fetched.acked, done)
-            if self._limits or self._leaves_a_group(fetched.rows):
-                session.wakeup.wake()  # there is room for another consumer's message
-        return fetched, lock
+        if is_room or self._leaves_a_group(fetched.rows):
+            session.wakeup.wake()  # there is room for another consumer's message
+        return fetched
 
     def _leaves_a_group(self, rows: list[Row]) -> bool:
         """Return whether a group of the acknowledged messages may have a message for another consumer. If this fetch
@@ -289,8 +303,9 @@ class ConsumerLoop:
         done = self._done
         if done is None:
             return
+        self._done = None
         try:
-            report_lost(self.session.ack(done), done)
+            report_lost(self.session.ack(done, again=self._was_asked), done)
         except (QueueUnavailable, QueueBroken, ShutDown):
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 

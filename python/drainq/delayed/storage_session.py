@@ -30,7 +30,7 @@ from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock, taken_at
 from drainq.delayed.wake import Wakeup, wake_after_commit
-from drainq.errors import ShutDown
+from drainq.errors import DrainqError, ShutDown
 from drainq.fork import renew_in_child
 from drainq.timer import SHARED
 
@@ -258,10 +258,20 @@ class Session:
         while True:
             now = self.now()
             lock = new_lock(now)
-            fetched = self.call(self.storage.acquire, self.kind, n, now, self.lease_end(now), lock)
-            rows, payloads = self.deliverable(fetched.rows, lock)
+            try:
+                fetched = self.call(self.storage.acquire, self.kind, n, now, self.lease_end(now), lock)
+                rows, payloads = self.deliverable(fetched.rows, lock)
+            except (KeyboardInterrupt, SystemExit):
+                self.undo_take(lock)
+                raise
             if rows or not fetched.rows:
                 return rows, payloads, lock, fetched.next_due
+
+    def undo_take(self, lock: str) -> None:
+        """Release the messages that an interrupted call has taken by this lock, as far as the database is there."""
+        with suppress(DrainqError):
+            self.call_apart(self.storage.release_taken, self.kind, lock)
+            self.wakeup.wake()
 
     def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
         """Decode fetched messages. Bury those that were delivered too often or cannot be decoded."""
@@ -326,18 +336,22 @@ class Session:
         except (QueueUnavailable, QueueBroken) as error:
             self.warn("the index for priorities could not be made now (%s); the next open() tries again", error)
 
-    def ack(self, held: Held) -> int:
-        """Delete messages that are still leased, and add them to the history if there is one. Return how many."""
-        acked = self.call(self.ack_now, held, 0 if self.history is None else self.now())
+    def ack(self, held: Held, *, again: bool = False) -> int:
+        """Delete messages that are still leased, and add them to the history if there is one. Return how many.
+
+        ``again``: the answer of an earlier try was lost, so all of them count as acknowledged.
+        """
+        acked = self.call(self.ack_now, held, 0 if self.history is None else self.now(), again=again)
         self.made_room()
         return acked
 
-    def ack_now(self, held: Held, now: int) -> int:
+    def ack_now(self, held: Held, now: int, *, again: bool = False) -> int:
         """Acknowledge messages at a given time (milliseconds), raising the storage's errors."""
         if self.history is None:
             acked = self.storage.ack(self.kind, held)
         else:
             acked = self.storage.ack_and_remember(self.kind, held, now, self.history)
+        acked = len(held.ids) if again else acked
         self.activity.acknowledged(len(held.ids), acked)
         return acked
 
@@ -353,33 +367,34 @@ class Session:
         self.activity.acknowledged(len(held.ids), acked)
         return acked
 
-    def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
-        """Acknowledge ``done`` and take the next messages, in one try.
+    def take_once(
+        self, done: Held | None, n: int, limits: Mapping[str, int], lock: str | None = None, *, again: bool = False
+    ) -> tuple[Fetched, str]:
+        """Acknowledge ``done`` and take the next messages, in one try. A queue with a history acknowledges by itself.
 
         Args:
             done: the handled messages; None: none.
             n: the most messages to take.
             limits: the most messages in flight, by key prefix; empty for no limit.
+            lock: made just now for the messages to take; None: one is made.
+            again: as for :meth:`ack`.
 
         Returns:
             The fetched messages and their lock.
         """
-        now = self.now()
-        lock = new_lock(now)
+        lock = new_lock(self.now()) if lock is None else lock
+        now = taken_at(lock)
         until, storage = self.lease_end(now), self.storage
         self._purge_now_and_then(now)
-        acked = 0
-        if done is not None and self.history is not None:
-            acked = self.call_apart(self.ack_now, done, now)
-            done = None
         if limits:
             some = done or Held("", ())
             fetched = self.call_apart(storage.acquire_within, self.kind, some, limits, n, now, until, lock)
         else:
             fetched = self.call_apart(storage.acquire, self.kind, n, now, until, lock, done=done)
         if done is not None:
+            fetched = fetched._replace(acked=len(done.ids)) if again else fetched
             self.activity.acknowledged(len(done.ids), fetched.acked)
-        return fetched._replace(acked=acked + fetched.acked), lock
+        return fetched, lock
 
     def release(self, held: Held, due_at: int | None = None) -> int:
         """Release messages that were taken and not handled, as if they had never been taken. Return how many."""

@@ -186,6 +186,10 @@ class Storage(OperatorCalls):
         """
         return self._do("RELEASE", {**self._held(held), "due": due_at})
 
+    def release_taken(self, kind: str, lock: str) -> int:
+        """Release all messages of an acquisition as if they had never been fetched. Return how many."""
+        return self._do("RELEASE_TAKEN", {"lock": lock, "due": None})
+
     def extend(self, kind: str, held: Held, until: int) -> int:
         """Move the end of messages' leases. Return how many were still leased."""
         return self._do("EXTEND", {**self._held(held), "until": until})

@@ -56,6 +56,8 @@ pub struct SharedQueue {
     pub balancing: Option<UserBalancer>,
     /// Seconds that a shutdown waits by default; `None` has no limit.
     pub shutdown_timeout: Option<f64>,
+    /// Microseconds that the flush at the end of the process took.
+    flushed_at_exit: AtomicU64,
     /// The items that are not handled, for `on_drop`.
     pub drops: Arc<DropReports>,
     /// A weak reference on the queue's object, which closes the queue at the object's end.
@@ -88,6 +90,7 @@ impl SharedQueue {
             grouping,
             balancing: config.balancer.map(|balancer| UserBalancer { balancer, interval }),
             shutdown_timeout: config.shutdown_timeout,
+            flushed_at_exit: AtomicU64::new(0),
             drops: DropReports::new(name, config.on_drop),
             guard: PyOnceLock::new(),
             number,

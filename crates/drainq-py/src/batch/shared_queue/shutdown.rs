@@ -14,6 +14,8 @@ use drainq_core::batch::{Key, Keyed};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 impl SharedQueue {
     /// Closes the queue, and wakes the tasks that wait.
@@ -101,9 +103,12 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// Seconds that the end of the process waits for this queue.
-    fn exit_timeout(&self) -> f64 {
-        self.shutdown_timeout.unwrap_or(EXIT_TIMEOUT.as_secs_f64())
+    /// Returns when the end of the process stops waiting for this queue, which may use this share of its time now. What
+    /// its flush has used already does not count twice.
+    fn exit_deadline(&self, share: f64) -> PyResult<Deadline> {
+        let whole = self.shutdown_timeout.unwrap_or(EXIT_TIMEOUT.as_secs_f64());
+        let used = Duration::from_micros(self.flushed_at_exit.load(Ordering::Relaxed)).as_secs_f64();
+        Deadline::after("shutdown_timeout", Some((whole * share - used).max(0.0)))
     }
 }
 
@@ -114,13 +119,16 @@ impl Live for SharedQueue {
 
     /// Waits for half of the time only: the rest belongs to the shutdown.
     fn flush_at_exit(&self, py: Python<'_>) -> PyResult<()> {
-        let deadline = Deadline::after("shutdown_timeout", Some(self.exit_timeout() / 2.0))?;
+        let (started, deadline) = (Instant::now(), self.exit_deadline(0.5)?);
         let mut flush = Flush::of_queue(self.queue());
-        ctrl_c::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet)).map(drop)
+        let flushed =
+            ctrl_c::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet));
+        self.flushed_at_exit.store(started.elapsed().as_micros() as u64, Ordering::Relaxed);
+        flushed.map(drop)
     }
 
     fn end_at_exit(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py, Deadline::after("shutdown_timeout", Some(self.exit_timeout()))?).map(drop)
+        self.end(py, self.exit_deadline(1.0)?).map(drop)
     }
 
     fn counted(&self) -> Option<&drainq_core::batch::BatchQueue<Item>> {

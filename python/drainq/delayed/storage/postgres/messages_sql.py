@@ -114,13 +114,18 @@ WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
 """Release messages that are still leased, for later."""
 
-RELEASE = """
+_RELEASE = """
 UPDATE {table} SET "scheduledAt" = COALESCE(%(due)s::bigint, "scheduledAtInitially"),
     "scheduledAtInitially" = COALESCE(%(due)s::bigint, "scheduledAtInitially"),
     "lockUuid" = NULL, "attempts" = "attempts" - 1
-WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
+WHERE "lockUuid" = %(lock)s
 """
+
+RELEASE = _RELEASE + ' AND "id" = ANY(%(ids)s::bigint[])'
 """Release messages that are still leased, as if they had not been fetched; ``due`` is a new due time, or NULL."""
+
+RELEASE_TAKEN = _RELEASE
+"""The same for all messages of a lock."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Move the end of the lease of messages that are still leased."""

@@ -102,14 +102,16 @@ UPDATE {table} SET "scheduledAt" = :due, "lockUuid" = NULL, "lastError" = COALES
 )
 """Release messages that are still leased, for later."""
 
-RELEASE = (
-    """
+_RELEASE = """
 UPDATE {table} SET "scheduledAt" = COALESCE(:due, "scheduledAtInitially"),
     "scheduledAtInitially" = COALESCE(:due, "scheduledAtInitially"), "lockUuid" = NULL, "attempts" = "attempts" - 1
 """
-    + _OURS
-)
+
+RELEASE = _RELEASE + _OURS
 """Release messages that are still leased, as if they had not been fetched; ``due`` is a new due time, or NULL."""
+
+RELEASE_TAKEN = _RELEASE + 'WHERE "lockUuid" = :lock'
+"""The same for all messages of a lock."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
 """Move the end of the lease of messages that are still leased."""
