@@ -90,7 +90,7 @@ def test_a_log_at_a_url_that_cannot_be_read_is_refused_with_the_reason(at_urls, 
         "a.xz": "is compressed, and Spark does not see that by its name; name it .gz or .bz2, as it is compressed",
         "wide.log": "is text in UTF-16",
         "no.gz": f"cannot read the log '{url}/no.gz': java.io.EOFException",
-        "x.json": "are JSON with keys that are not known",
+        "x.json": "is JSON with keys that are not known",
         "_hidden.log": "is left out by Spark, as names that begin with _ or . are; nothing was loaded",
     }.items():
         with pytest.raises(UserError, match=said):
