@@ -37,7 +37,7 @@ CEILINGS = {
     "monitoring": (1_188, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_837, [f"{PACKAGE}/sources"]),
     "sql": (1_065, [f"{PACKAGE}/sql"]),
-    "delayed queue": (4_114, [f"{PACKAGE}/delayed"]),
+    "delayed queue": (4_109, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (3_352, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_116, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (2_020, [f"{PACKAGE}/export"]),

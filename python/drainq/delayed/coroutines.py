@@ -116,7 +116,7 @@ class CallThreads:
 
     async def complete(self, call: Callable[[], R]) -> R:
         """Run the call in a thread and return its result. When the task is cancelled, wait for the end of the call."""
-        running = self.submit(call)
+        running = self.submit(functools.partial(contextvars.copy_context().run, call))
         answer = asyncio.wrap_future(running)
         try:
             return await asyncio.shield(answer)

@@ -136,12 +136,7 @@ class Session:
             self.storage.release(self.kind, held)
             self.wakeup.wake()
 
-        def ack(held: Held, now: int) -> int:
-            acked = self.ack_now(held, now)
-            self.made_room()
-            return acked
-
-        return Prefetched(rows, payloads, lock, now=self.now, ack=ack, release=release)
+        return Prefetched(rows, payloads, lock, now=self.now, ack=self.ack_now, release=release)
 
     @contextmanager
     def prefetching(self, prefetched: Prefetched) -> Iterator[None]:
@@ -341,9 +336,7 @@ class Session:
 
         ``again``: the answer of an earlier try was lost, so all of them count as acknowledged.
         """
-        acked = self.call(self.ack_now, held, 0 if self.history is None else self.now(), again=again)
-        self.made_room()
-        return acked
+        return self.call(self.ack_now, held, 0 if self.history is None else self.now(), again=again)
 
     def ack_now(self, held: Held, now: int, *, again: bool = False) -> int:
         """Acknowledge messages at a given time (milliseconds), raising the storage's errors."""
@@ -353,6 +346,7 @@ class Session:
             acked = self.storage.ack_and_remember(self.kind, held, now, self.history)
         acked = len(held.ids) if again else acked
         self.activity.acknowledged(len(held.ids), acked)
+        self.made_room()
         return acked
 
     def ack_within(self, held: Held, connection: Any) -> int:
