@@ -20,6 +20,7 @@ from drainq.delayed.storage.records import (
     Fetched,
     Offer,
     Row,
+    taken_at_or_none,
 )
 
 
@@ -126,21 +127,24 @@ class Model:
     def _held(self, held):
         return [message for message in self._rows.values() if message.id in held.ids and message.lock == held.lock]
 
-    def ack(self, kind, done, *, connection=None):
-        ours = self._held(done)
+    def ack(self, kind, done, *, past=None, connection=None):
+        ours = self._ended(done, "acknowledged", past)
         for message in ours:
             del self._rows[message.offer.key]
         return len(ours)
 
-    def ack_and_remember(self, kind, done, now, keep):
-        for message in self._held(done):
-            offer = message.offer
-            self._finished.insert(0, finished(offer.key, offer.scheduled_at, message.attempts, now))
-        del self._finished[keep:]
-        return self.ack(kind, done)
-
-    def nack(self, kind, held, due_at, error):
+    def _ended(self, held, outcome, past, error=None):
         ours = self._held(held)
+        for message in sorted(ours, key=lambda message: (message.offer.scheduled_at, message.id)) if past else ():
+            offer, started = message.offer, taken_at_or_none(message.lock)
+            entry = offer.key, offer.scheduled_at, message.attempts, past.now, outcome, started, error, self.holder
+            self._finished.insert(0, finished(*entry))
+        if past:
+            del self._finished[past.keep :]
+        return ours
+
+    def nack(self, kind, held, due_at, error, past=None):
+        ours = self._ended(held, "given back", past, error)
         for message in ours:
             message.lock, message.due_at, message.error = None, due_at, message.error if error is None else error
         return len(ours)
@@ -159,8 +163,8 @@ class Model:
             message.due_at = until
         return len(ours)
 
-    def bury(self, kind, held, now, error):
-        for message in self._held(held):
+    def bury(self, kind, held, now, error, past=None):
+        for message in self._ended(held, "dead", past, error):
             key, payload, at, _, *more = message.offer
             letter = dead_letter((next(self._ids), key, payload, at, message.attempts, error, now, *more))
             self._dead.append(letter)
@@ -169,8 +173,8 @@ class Model:
     def next_due(self, kind, after):
         return min((message.due_at for message in self._rows.values() if message.due_at > after), default=None)
 
-    def history(self, kind, limit):
-        return self._finished[:limit]
+    def history(self, kind, limit, key=None):
+        return [attempt for attempt in self._finished if key in (None, attempt.key)][:limit]
 
     # --- reading and removing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 
 import pytest
 
@@ -350,11 +351,15 @@ def test_the_history_is_listed(call, database):
     queue.offer_or_update("a", 1, 1_000_000_000)
     queue.try_poll().ack()
     (past,) = json.loads(call("history", "--queue", "mail", "--json")[1])
-    assert (past["key"], past["schedule_at"], past["attempts"]) == ("a", "2001-09-09T01:46:40Z", 1)
-    assert call("history", "--queue", "mail")[1].splitlines()[1].endswith("  a    2001-09-09 01:46:40  1")
+    assert (past["key"], past["scheduled_at"], past["attempt"]) == ("a", "2001-09-09T01:46:40Z", 1)
     queue.offer_or_update("b", 1, 0)
+    queue.try_poll().nack(error="no\x1b such address\nmore")
     queue.try_poll().ack()
-    assert len(json.loads(call("history", "--queue", "mail", "--limit", "1", "--json")[1])) == 1
+    lines = call("history", "--queue", "mail", "--key", "b")[1].splitlines()
+    when, holder = r"[-0-9]{10} [:0-9]{8}", re.escape(queue._session.storage.holder)
+    assert re.fullmatch(rf"{when}  b  attempt 2 acknowledged after [0-9.]+ s, {holder}", lines[0])
+    assert re.fullmatch(rf"{when}  b  attempt 1 given back after [0-9.]+ s, {holder}: no\\x1b such address", lines[1])
+    assert len(lines) == 2 and len(json.loads(call("history", "--queue", "mail", "--limit", "1", "--json")[1])) == 1
 
 
 def test_messages_are_shown_to_machines(call, database):

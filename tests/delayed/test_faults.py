@@ -151,7 +151,7 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
             values = {"kind": queue._session.kind, "now": now, "until": now, "lock": "x", "holder": "", "start": start}
             values["soon"] = now + 1000
             with psycopg.connect(postgres.url) as connection:
-                take = storage._fill(TAKE[False, False], 1)
+                take = storage._fill(TAKE["due", False], 1)
                 explained = connection.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + take, values)
                 plan = explained.fetchone()[0][0]["Plan"]
                 connection.rollback()

@@ -290,7 +290,9 @@ def test_two_consumers_that_cross_never_hold_two_of_a_group(postgres):
     assert session.take_once(None, 9, {})[0].rows[0].key == "a1"
 
 
-def test_a_long_group_costs_a_fetch_as_much_as_a_short_one(postgres):
+@pytest.mark.parametrize("in_flight", [0, 4])
+@pytest.mark.parametrize("order", ["near", "groups"])
+def test_a_long_group_costs_a_fetch_as_much_as_a_short_one(postgres, order, in_flight):
     import json
 
     import psycopg
@@ -302,15 +304,75 @@ def test_a_long_group_costs_a_fetch_as_much_as_a_short_one(postgres):
     queue.offer_batch([ScheduledMessage(f"{n:05}", n, postgres.now - 9000 + n, group=f"{n % 4}") for n in range(5000)])
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"VACUUM ANALYZE {postgres.table}")
+    held = queue.try_poll_many(in_flight)
     session, now = queue._session, int(postgres.now * 1000)
     values = {"kind": session.kind, "now": now, "until": now + 1, "lock": "x", "holder": "", "start": LOWEST}
     for acknowledge in (False, True):
         more = {"done": [], "held": "none"} if acknowledge else {}
-        take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[False, acknowledge], 1)
+        take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[order, acknowledge], 1)
         with session.storage._pool.transaction() as cursor:
-            plan = cursor.execute(take, {**values, **more, "soon": now + 3000}).fetchone()[0]
+            plan = cursor.execute(take, {**values, **more, "soon": now + 3000, "after": "1"}).fetchone()[0]
         assert '"Sort"' not in json.dumps(plan), plan
-        assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 100
+        assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 200
+    assert len(held.payload) == in_flight
+
+
+@pytest.fixture
+def crowd(queue, world):
+    """A queue in whose front 200 messages of one group wait for the first, which is in flight."""
+    offer(queue, world, *(f"a{n}" for n in range(200)), at=-900)
+    return queue, queue.try_poll()
+
+
+def test_messages_behind_a_long_group_are_delivered(crowd, world):
+    queue, held = crowd
+    offer(queue, world, "b1", "b2", "1", "c1", "2")
+    seen = taken(queue)
+    assert held.payload == "a0" and sorted(seen) == ["1", "2", "b1", "c1"]
+    assert seen.index("1") < seen.index("2")
+    assert held.ack() and taken(queue) == ["a1"]
+
+
+def test_a_batch_behind_a_long_group_holds_one_message_of_each_group(crowd, world):
+    queue, _ = crowd
+    offer(queue, world, "b1", "b2", "c1", "1")
+    found = [*queue.try_poll_many(9).payload, *queue.try_poll_many(9).payload]
+    assert sorted(found) == ["1", "b1", "c1"] and taken(queue) == []
+
+
+def test_an_expired_lease_behind_a_long_group_is_taken_over(crowd, world):
+    queue, held = crowd
+    offer(queue, world, "b1", "b2")
+    lost = queue.try_poll()
+    world.clock.advance(20)
+    assert held.extend(100) and lost.payload == "b1"
+    world.clock.advance(11)
+    again = queue.try_poll()
+    assert (again.payload, again.attempt) == ("b1", 2) and taken(queue) == []
+
+
+def test_a_paused_queue_delivers_nothing_behind_a_long_group(crowd, world):
+    queue, _ = crowd
+    offer(queue, world, "b1", "1")
+    queue.pause()
+    assert taken(queue) == []
+    queue.resume()
+    assert sorted(taken(queue)) == ["1", "b1"]
+
+
+def test_groups_behind_a_long_one_have_a_turn_each_and_leave_one_to_messages_without_a_group(postgres):
+    queue = postgres.open()
+    offer(queue, postgres, *(f"a{n}" for n in range(200)), at=-900)
+    held = queue.try_poll()
+    offer(queue, postgres, *(f"{group}{n}" for group in "bcd" for n in range(9)), "1", "2")
+    seen = []
+    for _ in range(20):
+        envelope = queue.try_poll()
+        seen.append(envelope.payload)
+        assert envelope.ack()
+    assert held.payload == "a0" and {"1", "2"} < set(seen)
+    groups = "".join(key[0] for key in seen if key not in "12")
+    assert groups in "bcd" * 9
 
 
 def test_an_sqlite_file_finds_the_messages_in_flight_by_their_locks(sqlite):
@@ -320,4 +382,4 @@ def test_an_sqlite_file_finds_the_messages_in_flight_by_their_locks(sqlite):
         step for *_, step in storage._opened.execute(f"EXPLAIN QUERY PLAN {storage._sql['ACQUIRE']}", values)
     )
     assert "SEARCH h USING INDEX" in plan and "LockUuidPlusIdIndex (lockUuid>?)" in plan
-    assert "KindPlusGroupIndex (pKind=? AND inGroup=? AND scheduledAtInitially<?)" in plan
+    assert "KindPlusGroupIndex (pKind=? AND inGroup=?)" in plan and "FOR ORDER BY" not in plan.split("h USING")[-1]

@@ -41,16 +41,52 @@ def test_a_history_remembers_what_was_acknowledged_in_every_way_and_no_more(worl
 
     world.clock.advance(5)
     assert queue.consume(handle, stop=stop) == 2
-    queue.try_poll().nack()
     queue.drop_message("g")
     past = queue.history()
     assert [message.key for message in past] == ["f", "e", "d", "b", "c", "a"]
-    assert {message.attempts for message in past} == {1}
+    assert {(message.attempt, message.outcome, message.error) for message in past} == {(1, "acknowledged", None)}
     assert past[0].finished_at == past[-1].finished_at + timedelta(seconds=5)
     assert past[0].finished_at == datetime.fromtimestamp(world.now, timezone.utc)
     assert past[0].scheduled_at == past[0].finished_at - timedelta(seconds=5)
     assert [message.key for message in queue.history(limit=2)] == ["f", "e"]
     assert world.open("other", history=5).history() == []
+
+
+def test_a_history_tells_of_each_attempt_how_long_it_took_and_how_it_ended(world):
+    queue = world.open(history=100, consumer="press", max_attempts=3)
+    offer(queue, world, "ab")
+    first = queue.try_poll()
+    world.clock.advance(2)
+    assert first.nack(error=OSError("no paper"))
+    assert queue.try_poll_many(2).nack()
+
+    def handle(envelope):
+        world.clock.advance(4)
+        if envelope.payload == "a":
+            raise OSError("no ink")
+
+    assert queue.consume(handle, until="empty") == 1
+    past = [(it.key, it.attempt, it.outcome, it.error) for it in queue.history()]
+    assert past == [
+        ("b", 2, "acknowledged", None),
+        ("a", 3, "dead", "OSError: no ink"),
+        ("b", 1, "given back", None),
+        ("a", 2, "given back", None),
+        ("a", 1, "given back", "OSError: no paper"),
+    ]
+    assert queue.history(2, key="a") == [it for it in queue.history() if it.key == "a"][:2]
+    assert [(it.finished_at - it.started_at).total_seconds() for it in queue.history()] == [4, 4, 0, 0, 2]
+    assert {it.holder.rpartition("/")[2] for it in queue.history()} == {"press"}
+    assert first.nack() is False and len(queue.history()) == 5, "a message that is no longer leased is not entered"
+
+
+def test_an_attempt_that_was_released_or_whose_lease_ended_is_not_entered(world):
+    queue = world.open(history=100)
+    offer(queue, world, "ab")
+    assert queue.try_poll_many(2) and queue.release(key="a") == 1
+    world.clock.advance(31)
+    assert queue.try_poll_many(2).ack()
+    assert [(it.key, it.attempt) for it in queue.history()] == [("b", 2), ("a", 2)]
 
 
 @contextmanager

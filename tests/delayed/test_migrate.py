@@ -88,6 +88,7 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
                 if database.backend == "postgresql"
                 else []
             ),
+            "the attempts in the history",
         ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""

@@ -12,7 +12,7 @@ import pytest
 
 from drainq.delayed import BytesCodec, DelayedQueue, DeliveryType, QueueInfo, ScheduledMessage
 from drainq.delayed.database_clock import DatabaseClock
-from drainq.delayed.storage.records import DeadLetter, FinishedMessage, Held, StoredMessage
+from drainq.delayed.storage.records import DeadLetter, FinishedAttempt, Held, StoredMessage
 from drainq.testing import ManualClock
 
 from ..patience import PATIENCE
@@ -381,7 +381,8 @@ def test_all_that_is_known_of_a_message_is_shown_while_it_waits_flies_is_done_or
     assert (there.extend(5), there.nack(), queue.try_poll_many(0).extend(5)) == (False, False, True)
     world.clock.advance(1)
     assert held.ack() and not there.ack()
-    assert queue.history() == [FinishedMessage("b", at[5], 1, at[21])]
+    holder = queue._session.storage.holder
+    assert queue.history() == [FinishedAttempt("b", at[5], 1, at[21], "acknowledged", at[20], None, holder)]
     queue.offer_or_update("c", b"C", start + 100)
     assert queue.read("c").ack() and queue.stats().scheduled == 0
     world.clock.advance(1)

@@ -178,6 +178,7 @@ def test_a_take_says_how_many_of_the_handled_it_ended_and_looks_below_the_mark_u
         start=lambda: starts.pop(0), polled=lambda *seen: polled.append(seen[0]), heard=lambda: starts.append(LOWEST),
         is_empty=lambda: len(polled) > 2,
     )  # fmt: skip
+    storage._latest_group[kind] = None  # a first fetch, which looks for groups, has no use for the mark
 
     def take(most, lock, *starts_at, done=None):
         starts.extend(starts_at)
@@ -214,7 +215,7 @@ def test_a_poll_of_nothing_reads_none_of_the_dead_rows_at_the_ends_of_leases(pos
                 "holder": "",
                 "start": now - 1000,
             }
-            poll = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._fill(TAKE[False, False], 1)
+            poll = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._fill(TAKE["due", False], 1)
             with storage._pool.transaction() as cursor:
                 plan = cursor.execute(poll, {**values, "soon": soon}).fetchone()[0][0]["Plan"]
             return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]

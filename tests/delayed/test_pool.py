@@ -19,7 +19,7 @@ from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener
 from drainq.delayed.storage.postgres.connections import PostgresConnections
 from drainq.delayed.storage.postgres.pool import PostgresPool
 from drainq.delayed.storage.postgres.storage import PostgresStorage
-from drainq.delayed.storage.records import Held, Offer
+from drainq.delayed.storage.records import Held, Offer, Past
 from drainq.errors import ShutDown
 from drainq.sql.url import DatabaseUrl
 
@@ -366,10 +366,10 @@ def test_a_history_that_cannot_be_trimmed_now_is_trimmed_later_and_any_other_fai
 
     monkeypatch.setattr(storage, "_do", do)
     error: Exception = psycopg.errors.DeadlockDetected()
-    assert storage.ack_and_remember("k", Held("lock", (1,)), 5, 3) == 1
+    assert storage.ack("k", Held("lock", (1,)), past=Past(5, 3)) == 1
     error = psycopg.errors.UndefinedTable()
     with pytest.raises(psycopg.errors.UndefinedTable):
-        storage.ack_and_remember("k", Held("lock", (1,)), 5, 3)
+        storage.ack("k", Held("lock", (1,)), past=Past(5, 3))
     assert told == ["ACK_AND_REMEMBER", "TRIM_HISTORY"] * 2
 
 

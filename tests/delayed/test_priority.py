@@ -201,7 +201,7 @@ def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
         "soon": int(postgres.now * 1000) + 3000,
     }
     for limit, most in ((1, 60), (100, 3500)):
-        take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[True, False], limit)
+        take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE["priority", False], limit)
         with session.storage._pool.transaction() as cursor:
             plan = cursor.execute(take, values).fetchone()[0]
         assert '"Sort"' not in json.dumps(plan), plan

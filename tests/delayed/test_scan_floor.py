@@ -54,6 +54,17 @@ def test_quick_polls_look_at_everything(mark):
     assert mark.start() == LOWEST
 
 
+def test_a_queue_with_groups_has_a_mark_at_once_and_keeps_it(mark, time):
+    mark.pass_over_groups()
+    assert poll(mark, QUICKLY, row(50_000)) == LOWEST
+    for _ in range(2 * IN_VAIN):
+        assert poll(mark, SLOWLY, row(60_000)) in (50_000 - SLACK_MS, 60_000 - SLACK_MS)
+    mark.offered(10_000)
+    assert mark.start() == 10_000
+    time.now = 3.0
+    assert mark.start() == LOWEST, "once in a period everything is searched"
+
+
 def test_one_slow_poll_changes_nothing(mark):
     for _ in range(10):
         for seconds in (QUICKLY, SLOWLY, SLOWLY):

@@ -244,7 +244,7 @@ class Comparison(RuleBasedStateMachine):
             self.both(lambda q: q.stats())
             self.both(lambda q: sorted(q.peek(1000)))
             self.both(lambda q: [letter._replace(id=0) for letter in q.dead_letters(limit=1000)])
-            self.both(lambda q: sorted(q.history(1000)))
+            self.both(lambda q: sorted(q.history(1000), key=str))
 
     def teardown(self):
         for queue in [*getattr(self, "queues", []), *getattr(self, "garbled", [])]:

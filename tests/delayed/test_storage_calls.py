@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.records import TICK_MEMORY_MS, Chosen, Held, Offer, Tick
+from drainq.delayed.storage.records import TICK_MEMORY_MS, Chosen, Held, Offer, Past, Tick
 from drainq.sql.connect import connect_sqlite
 from tests.delayed.conftest import World
 
@@ -79,7 +79,7 @@ class Watched:
             answer = eval(
                 "s." + re.sub(r'/(?=[0-9]")', "/" + STAMP, call),
                 globals(),
-                {"s": self.storage, "ids": ids, "Chosen": Chosen},
+                {"s": self.storage, "ids": ids, "Chosen": Chosen, "Past": Past},
             )
             after = self.rows()
             lines += [call, f"    {told(answer)}"]

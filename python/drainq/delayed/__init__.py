@@ -36,7 +36,7 @@ from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.failed_batches import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.records import DeadLetter, FinishedMessage, QueueInfo, StoredMessage
+from drainq.delayed.storage.records import DeadLetter, FinishedAttempt, QueueInfo, StoredMessage
 
 __all__ = [
     "NO_RETRIES",
@@ -55,7 +55,7 @@ __all__ = [
     "DelayedQueueActivity",
     "DelayedQueueStats",
     "DeliveryType",
-    "FinishedMessage",
+    "FinishedAttempt",
     "InstalledSchedule",
     "JsonCodec",
     "MsgspecCodec",

@@ -21,7 +21,7 @@ from drainq.delayed.errors import QueueBroken
 from drainq.delayed.message import When, check_count, check_key, to_ms
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.records import Chosen, FinishedMessage, QueueInfo, StoredMessage
+from drainq.delayed.storage.records import Chosen, FinishedAttempt, QueueInfo, StoredMessage
 from drainq.errors import DrainqError
 from drainq.sql.url import DatabaseUrl
 from drainq.statistics import Statistics
@@ -260,9 +260,15 @@ class Admin(DeadLetterAdmin):
 
     # --- finished work
 
-    def history(self, limit: int = 100) -> list[FinishedMessage]:
-        """Return the messages that were acknowledged by queues opened with ``history=``, the latest first."""
-        return self._session.call(self._session.storage.history, self._session.kind, check_count("limit", limit))
+    def history(self, limit: int = 100, *, key: str | None = None) -> list[FinishedAttempt]:
+        """Return the attempts that have ended in queues opened with ``history=``, the latest first.
+
+        Args:
+            limit: the largest number.
+            key: the message; ``None`` for all.
+        """
+        limit, key = check_count("limit", limit), None if key is None else check_key(key)
+        return self._session.call(self._session.storage.history, self._session.kind, limit, key)
 
     history_async = twin(history)
 

@@ -147,7 +147,8 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         _add_output(command)
         command.set_defaults(run=_guarded(does.pause if name == "pause" else does.resume))
 
-    history = commands.add_parser("history", help="list the messages acknowledged last, if the queue remembers them")
+    history = commands.add_parser("history", help="list the latest attempts that ended, if the queue remembers them")
+    history.add_argument("--key", metavar="KEY", help="only those of one message")
     _add_queue(history)
     _add_limit(history, 20)
     _add_json(history)

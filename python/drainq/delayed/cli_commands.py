@@ -19,7 +19,7 @@ from drainq.delayed.cli_target import UsageError, found_queue, found_storage, re
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.message import to_ms
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.records import StoredMessage
+from drainq.delayed.storage.records import DeadLetter, FinishedAttempt, StoredMessage
 
 _NARROWEST = 6
 """Characters that a column keeps at least; a terminal narrower than all of them wraps."""
@@ -231,22 +231,27 @@ def dead(arguments: argparse.Namespace) -> None:
         print_json([_named(it, "key", "died_at", "attempts", "error") | {"payload": _text(it)} for it in letters])
         return
     for letter in letters:
-        reason = printable(letter.error.splitlines()[0] if letter.error else "")
         print_line(
             f"{letter.died_at.isoformat()}  {printable(letter.key)}  attempts={letter.attempts}"
-            f"  {reason}  {shown(letter)}"
+            f"  {_reason(letter)}  {shown(letter)}"
         )
 
 
 def history(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
-        past = queue.history(arguments.limit)
+        past = queue.history(arguments.limit, key=arguments.key)
     if arguments.json:
-        names = ("key", "finished_at", "attempts")
-        print_json([_named(message, *names) | {"schedule_at": message.scheduled_at} for message in past])
+        print_json([attempt._asdict() for attempt in past])
         return
-    rows = [(second(it.finished_at), printable(it.key), second(it.scheduled_at), str(it.attempts)) for it in past]
-    print_table(("FINISHED", "KEY", "FOR", "TRIES"), rows)
+    for it in past:
+        took = "" if it.started_at is None else f" after {(it.finished_at - it.started_at).total_seconds():.3f} s"
+        by, error = f", {printable(it.holder)}" if it.holder else "", f": {_reason(it)}" if it.error else ""
+        print_line(f"{second(it.finished_at)}  {printable(it.key)}  attempt {it.attempt} {it.outcome}{took}{by}{error}")
+
+
+def _reason(row: FinishedAttempt | DeadLetter) -> str:
+    """Return the first line of an error."""
+    return printable(row.error.splitlines()[0]) if row.error else ""
 
 
 def queues(arguments: argparse.Namespace) -> None:

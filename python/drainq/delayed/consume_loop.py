@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from drainq.arguments import whole
 from drainq.backoff import Backoff, Tries, check_backoff
-from drainq.delayed.consume_prefetch import LONG_REST, Pace, Prefetched, report_lost
+from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
@@ -189,7 +189,7 @@ class ConsumerLoop:
         size = self._pace.size()
         fetched, _ = session.take_once(done, max(self._batch_size, size), self._limits, lock, again=again)
         if len(fetched.rows) < size and any(row.group is not None for row in fetched.rows):
-            self._pace.disturbed(rest=LONG_REST)  # a search for more messages than there are groups reads the backlog
+            self._pace.disturbed()  # there are no more groups than that, and other consumers need one
         self._done, self._was_asked = None, False
         if done is not None:
             report_lost(fetched.acked, done)

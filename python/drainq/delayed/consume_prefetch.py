@@ -36,9 +36,7 @@ _MOST_CREDIT = 20
 _COST = 5
 """Quick calls that one slow call cancels: a rare slow call may be the machine's fault, many are the handler's."""
 _REST = 100
-"""Calls without a prefetch after a prefetch was settled or failed."""
-LONG_REST = 1000
-"""Calls without a prefetch after one found fewer messages than it might, because the others wait for their groups."""
+"""Calls without a prefetch after a prefetch was settled, failed, or found too few messages of different groups."""
 
 
 class Pace:
@@ -73,9 +71,9 @@ class Pace:
         else:
             self._credit = max(self._credit - _COST, min(self._credit, 0))
 
-    def disturbed(self, *, rest: int = _REST) -> None:
-        """Stop the prefetch for ``rest`` calls, because it did not help, or may do harm."""
-        self._credit = _ENOUGH - rest
+    def disturbed(self) -> None:
+        """Stop the prefetch for a while, because it did not help, or may do harm."""
+        self._credit = _ENOUGH - _REST
 
 
 class Prefetched:

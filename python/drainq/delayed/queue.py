@@ -130,7 +130,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
                 tracks prepared statements (pgbouncer from 1.21 on with ``max_prepared_statements``).
             database_time: whether to use the database's clock instead of ``clock`` for due times, leases and schedules.
                 An SQLite file and a queue in memory use the clock of this machine.
-            history: the number of acknowledged messages that :meth:`history` keeps for the whole queue; ``None``: none.
+            history: the number of ended attempts that :meth:`history` keeps for the whole queue; ``None``: none.
             log_values: whether log lines show keys, and the texts of handlers' errors, which may hold payloads. If not,
                 they show the id of a message's row, and an error's type and the line of code that raised it.
             consumer: names this consumer to operators, who see it with each message that it holds; printable ASCII.

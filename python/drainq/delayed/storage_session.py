@@ -28,7 +28,7 @@ from drainq.delayed.message import When, error_text, to_ms
 from drainq.delayed.own_connection import driver_connection
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.base import Storage
-from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock, taken_at
+from drainq.delayed.storage.records import Closeable, Fetched, Held, Past, Row, new_lock, taken_at
 from drainq.delayed.wake import Wakeup, wake_after_commit
 from drainq.errors import DrainqError, ShutDown
 from drainq.fork import renew_in_child
@@ -280,7 +280,8 @@ class Session:
 
     def bury(self, lock: str, row: Row, error: BaseException | str) -> int:
         """Make a leased message a dead letter. Return 1, or 0 if it was no longer leased."""
-        buried = self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
+        held = Held(lock, (row.id,))
+        buried = self.call(self.storage.bury, self.kind, held, self.now(), error_text(error), self._past())
         self.activity.add("buried", buried)
         self.made_room()
         return buried
@@ -300,7 +301,7 @@ class Session:
         if again:
             text = None if error is None else error_text(error)
             held = Held(lock, tuple(row.id for row in again))
-            back = self.call(self.storage.nack, self.kind, held, due_at, text)
+            back = self.call(self.storage.nack, self.kind, held, due_at, text, self._past())
             self.activity.add("retried", back)
             self.wakeup.wake()
             ours += back
@@ -340,14 +341,14 @@ class Session:
 
     def ack_now(self, held: Held, now: int, *, again: bool = False) -> int:
         """Acknowledge messages at a given time (milliseconds), raising the storage's errors."""
-        if self.history is None:
-            acked = self.storage.ack(self.kind, held)
-        else:
-            acked = self.storage.ack_and_remember(self.kind, held, now, self.history)
+        acked = self.storage.ack(self.kind, held, past=None if self.history is None else Past(now, self.history))
         acked = len(held.ids) if again else acked
         self.activity.acknowledged(len(held.ids), acked)
         self.made_room()
         return acked
+
+    def _past(self) -> Past | None:
+        return None if self.history is None else Past(self.now(), self.history)
 
     def ack_within(self, held: Held, connection: Any) -> int:
         """Delete messages that are still leased, in the caller's transaction. Return how many."""

@@ -45,13 +45,17 @@ from drainq.delayed.storage.records import (
     Fetched,
     Held,
     Offer,
+    Past,
     Row,
     ScheduleRow,
     ScheduleState,
     Tick,
     TickRange,
+    taken_at_or_none,
 )
 from drainq.sql.driver_errors import passes
+
+_OUTCOMES = {"ACK": "acknowledged", "NACK": "given back", "BURY": "dead"}
 
 
 class Storage(OperatorCalls):
@@ -166,18 +170,18 @@ class Storage(OperatorCalls):
         The limits are exact, because callers take turns.
         """
 
-    def ack(self, kind: str, done: Held, *, connection: Any = None) -> int:
-        """Delete messages that are still leased. Return how many. ``connection``: the caller's own, which the caller
-        commits."""
+    def ack(self, kind: str, done: Held, *, past: Past | None = None, connection: Any = None) -> int:
+        """Delete messages that are still leased. Return how many. ``past``: the history to enter the attempts in.
+        ``connection``: the caller's own, which the caller commits."""
         if connection is None:
-            return self._do("ACK", self._held(done))
+            return self._end("ACK", kind, done, {}, past)
         with self._in_transaction_of(connection) as cursor:
             acked: int = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
             return acked
 
-    def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
+    def nack(self, kind: str, held: Held, due_at: int, error: str | None, past: Past | None = None) -> int:
         """Release messages that are still leased, to be delivered again at ``due_at``. Return how many."""
-        return self._do("NACK", {**self._held(held), "due": due_at, "error": error})
+        return self._end("NACK", kind, held, {"due": due_at, "error": error}, past)
 
     def release(self, kind: str, held: Held, due_at: int | None = None) -> int:
         """Release messages that are still leased as if they had never been fetched. Return how many.
@@ -194,13 +198,25 @@ class Storage(OperatorCalls):
         """Move the end of messages' leases. Return how many were still leased."""
         return self._do("EXTEND", {**self._held(held), "until": until})
 
-    @abstractmethod
-    def bury(self, kind: str, held: Held, now: int, error: str) -> int:
+    def bury(self, kind: str, held: Held, now: int, error: str, past: Past | None = None) -> int:
         """Make messages that are still leased dead letters. Return how many."""
+        return self._end("BURY", kind, held, {"now": now, "error": error}, past)
+
+    def _end(self, name: str, kind: str, held: Held, values: dict[str, Any], past: Past | None) -> int:
+        """End attempts by a statement, and enter them in the history if there is one. Return how many."""
+        values = {"error": None, **self._held(held), **values}
+        if past is None:
+            return self._end_only(name, values)
+        values |= {"outcome": _OUTCOMES[name], "started": taken_at_or_none(held.lock), "finished": past.now}
+        return self._end_and_remember(name, values, kind, past.keep)
 
     @abstractmethod
-    def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
-        """Delete messages that are still leased and add them to the history of ``keep`` entries. Return how many."""
+    def _end_only(self, name: str, values: dict[str, Any]) -> int:
+        """End attempts by a statement. Return how many."""
+
+    @abstractmethod
+    def _end_and_remember(self, name: str, values: dict[str, Any], kind: str, keep: int) -> int:
+        """End attempts by a statement, enter them in the history, and trim it to ``keep`` entries. Return how many."""
 
     def next_due(self, kind: str, after: int) -> int | None:
         """Return the earliest time later than ``after`` at which a message becomes due."""

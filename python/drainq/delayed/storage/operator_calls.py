@@ -14,7 +14,7 @@ from drainq.delayed.storage.records import (
     Chosen,
     Counts,
     DeadLetter,
-    FinishedMessage,
+    FinishedAttempt,
     QueueInfo,
     QueueRow,
     StoredMessage,
@@ -42,9 +42,12 @@ def age_of(oldest: int | None, now: int) -> float:
     return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
 
 
-def finished(key: str, scheduled_at: int, attempts: int, finished_at: int) -> FinishedMessage:
-    """Return the acknowledged message of a row, whose times are milliseconds."""
-    return FinishedMessage(key, from_ms(scheduled_at), attempts, from_ms(finished_at))
+def finished(
+    key: str, scheduled: int, attempt: int, finished: int, outcome: str, started: int | None, *more: str | None
+) -> FinishedAttempt:
+    """Return the ended attempt of a row, whose times are milliseconds."""
+    started_at = None if started is None else from_ms(started)
+    return FinishedAttempt(key, from_ms(scheduled), attempt, from_ms(finished), outcome, started_at, *more)
 
 
 class OperatorCalls(ABC):
@@ -141,11 +144,11 @@ class OperatorCalls(ABC):
         """Delete the dead letters that died before a time. Return how many."""
         return self._do_patiently("PURGE_DEAD", {"kind": kind, "before": before})
 
-    # --- finished messages, and queues
+    # --- ended attempts, and queues
 
-    def history(self, kind: str, limit: int) -> list[FinishedMessage]:
-        """Return the messages that were acknowledged, the latest first."""
-        return [finished(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit})]
+    def history(self, kind: str, limit: int, key: str | None = None) -> list[FinishedAttempt]:
+        """Return the attempts that were entered in the history, of a message or of all, the latest first."""
+        return [finished(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit, "key": key})]
 
     def queues(self) -> list[QueueRow]:
         """Return the queues of this table that were ever opened or paused, by name."""

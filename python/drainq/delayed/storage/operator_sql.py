@@ -41,10 +41,10 @@ DELETE FROM {history} WHERE "pKind" = :kind AND "id" <= (
 """Drop the oldest entries of the history."""
 
 HISTORY = """
-SELECT "pKey", "scheduledAt", "attempts", "finishedAt" FROM {history}
-WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
+SELECT "pKey", "scheduledAt", "attempts", "finishedAt", "outcome", "startedAt", "error", "holder" FROM {history}
+WHERE "pKind" = :kind AND (CAST(:key AS text) IS NULL OR "pKey" = :key) ORDER BY "id" DESC LIMIT :limit
 """
-"""The messages that were acknowledged, the latest first."""
+"""The attempts that have ended, of one message or of all, the latest first."""
 
 CONTAINS = 'SELECT EXISTS (SELECT 1 FROM {table} WHERE "pKind" = :kind AND "pKey" = :key)'
 """Whether there is a message of a key; its payload is not read."""

@@ -36,7 +36,12 @@ def taken_at(lock: str) -> int:
 
 def leased_at(lock: str | None) -> datetime | None:
     """Return when a message was taken. None if it is not leased, or by another library or an older version."""
-    return from_ms(taken_at(lock)) if lock and lock[_TIME_DIGITS : _TIME_DIGITS + 1] == "-" else None
+    return None if (at := taken_at_or_none(lock)) is None else from_ms(at)
+
+
+def taken_at_or_none(lock: str | None) -> int | None:
+    """Return the time (milliseconds) of an acquisition, as :func:`leased_at` does."""
+    return taken_at(lock) if lock and lock[_TIME_DIGITS : _TIME_DIGITS + 1] == "-" else None
 
 
 class Offer(NamedTuple):
@@ -91,6 +96,13 @@ class Held(NamedTuple):
 
     lock: str
     ids: tuple[int, ...]
+
+
+class Past(NamedTuple):
+    """A history that keeps ``keep`` entries. An attempt that ends now (milliseconds) is entered."""
+
+    now: int
+    keep: int
 
 
 class Fetched(NamedTuple):
@@ -245,20 +257,29 @@ class QueueInfo(NamedTuple):
     dead: int
 
 
-class FinishedMessage(NamedTuple):
-    """An acknowledged message. Times are aware datetimes in UTC.
+class FinishedAttempt(NamedTuple):
+    """A delivery of a message that has ended. Times are aware datetimes in UTC.
 
     Attributes:
         key: as it was offered.
         scheduled_at: the offered due time.
-        attempts: how often it was delivered.
-        finished_at: when it was acknowledged.
+        attempt: which delivery of the message it was, from 1.
+        finished_at: when it ended.
+        outcome: ``"acknowledged"``; ``"given back"``, to be delivered again, with or without an error; ``"dead"``, it
+            became a dead letter.
+        started_at: when the consumer took the message; None in an entry of an older version.
+        error: the handler's error, or the reason of ``nack`` or of the dead letter; None if there was none.
+        holder: the consumer, as ``host/process`` or ``host/process/name``; None in an entry of an older version.
     """
 
     key: str
     scheduled_at: datetime
-    attempts: int
+    attempt: int
     finished_at: datetime
+    outcome: str = "acknowledged"
+    started_at: datetime | None = None
+    error: str | None = None
+    holder: str | None = None
 
 
 class Closeable(Protocol):

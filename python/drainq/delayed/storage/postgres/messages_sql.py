@@ -130,25 +130,31 @@ RELEASE_TAKEN = _RELEASE
 EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Move the end of the lease of messages that are still leased."""
 
-BURY = """
-WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
+_INTO_DEAD = """
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority",
     "maxAttempts", "inGroup")
 SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s, "priority", "maxAttempts",
     "inGroup"
-FROM died
+FROM ended
 """
+
+BURY = f"WITH ended AS ({ACK} RETURNING *) {_INTO_DEAD}"
 """Make messages that are still leased dead letters."""
 
 LOCK_FLIGHT = 'SELECT FROM {queues} WHERE "pKind" = %(kind)s FOR NO KEY UPDATE'
 """Take a turn among consumers with a limit, until the commit. Only a role with rights can hold the row."""
 
-ACK_AND_REMEMBER = """
-WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
-INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
-SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", %(now)s FROM gone ORDER BY "scheduledAtInitially", "id"
+_REMEMBER = """
+INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt", "startedAt", "outcome", "error",
+    "holder")
+SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", %(finished)s, %(started)s, %(outcome)s, %(error)s, "holder"
+FROM ended ORDER BY "scheduledAtInitially", "id"
 """
-"""Move messages that are still leased to the history."""
+
+ACK_AND_REMEMBER = f"WITH ended AS ({ACK} RETURNING *) {_REMEMBER}"
+NACK_AND_REMEMBER = f"WITH ended AS ({NACK} RETURNING *) {_REMEMBER}"
+BURY_AND_REMEMBER = f"WITH ended AS ({ACK} RETURNING *), buried AS ({_INTO_DEAD}) {_REMEMBER}"
+"""The same, and enter the attempts in the history."""
 
 # --- looking and removing
 

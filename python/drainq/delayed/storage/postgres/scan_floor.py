@@ -5,6 +5,8 @@ backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll for the ear
 make it twenty times slower. So when polls are slow, the next ones begin at the earliest due time of a live message, the
 *mark*.
 
+In a queue with groups only the search for messages without a group has a mark, and it is always on.
+
 With a mark, a message that another process offers for a time before it may be delivered late, by up to one poll period.
 So the mark is off until polls are slow, and off again for a while if it makes them no faster. A poll that returns many
 rows is slow by itself, and says nothing about dead ones, so it is not judged. Three polls ignore the
@@ -63,7 +65,11 @@ class ScanFloor:
         self._useless = 0
         self._rests_until = monotonic()
         self._looked_at_all = monotonic()
-        self._empty = False
+        self._empty = self._always = False
+
+    def pass_over_groups(self) -> None:
+        """Have the mark always on, because a poll for messages without a group reads those that wait for theirs."""
+        self._always = True
 
     def start(self) -> int:
         """Return where the next poll begins: at the mark, or at the lowest number."""
@@ -87,6 +93,9 @@ class ScanFloor:
             if self._mark != LOWEST:
                 self._set(rows, now)
             return
+        if self._always:
+            self._set(rows, now)
+            return
         if seconds <= SLOW or self._looked_at_all < self._rests_until:
             self._slow_polls, self._mark = 0, LOWEST
             return
@@ -101,7 +110,7 @@ class ScanFloor:
     def _polled_from_the_mark(self, seconds: float, rows: Sequence[Row]) -> None:
         if rows:
             self._mark = max(self._mark, min(row.scheduled_at for row in rows) - SLACK_MS)
-        if len(rows) >= MANY:
+        if len(rows) >= MANY or self._always:
             return
         self._useless = 0 if seconds * HELPS <= self._slow else self._useless + 1
         if self._useless >= IN_VAIN:

@@ -188,6 +188,16 @@ MIGRATIONS = (
             ' WHERE "inGroup" IS NOT NULL AND "lockUuid" IS NOT NULL',
         ),
     ),
+    (
+        "the attempts in the history",
+        """
+        ALTER TABLE {history}
+            ADD COLUMN IF NOT EXISTS "startedAt" BIGINT NULL,
+            ADD COLUMN IF NOT EXISTS "outcome" TEXT NOT NULL DEFAULT 'acknowledged',
+            ADD COLUMN IF NOT EXISTS "error" TEXT NULL,
+            ADD COLUMN IF NOT EXISTS "holder" TEXT NULL
+        """,
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;
 its keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
+from itertools import cycle
 from typing import Any
 
 from drainq.delayed.storage import operator_sql
@@ -22,7 +23,7 @@ every later one, so the wait is short, and repeated after a pause."""
 
 
 @cache
-def _statements(table: str) -> tuple[dict[str, str], dict[str, Statement], dict[tuple[bool, bool, int], Statement]]:
+def _statements(table: str) -> tuple[dict[str, str], dict[str, Statement], dict[tuple[str, bool, int], Statement]]:
     """Return the statements for a table, which a connection then prepares once for all queues.
 
     The last dict gets the statements that take messages, one for each limit.
@@ -52,7 +53,8 @@ class PostgresStatements(Storage):
         self._poll_period, self._poll_period_ms = poll_period, 1 + round(min(poll_period, 1e9) * 1000)
         self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
-        self._grouped: set[str] = set()  # kinds of which a message with a group was taken
+        self._latest_group: dict[str, str | None] = {}  # of the messages taken; None: none had a group
+        self._turns = cycle(range(8))
         self._marks: dict[str, ScanFloor] = {}
         self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks
         self._takers: dict[tuple[Any, ...], Any] = {}  # of each kind and its limits, the consumers

@@ -22,7 +22,7 @@ from drainq.delayed.storage.postgres.listen import Subscription, channel
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.take import PostgresLimits
 from drainq.delayed.storage.postgres.ticks import PostgresTicks
-from drainq.delayed.storage.records import LONG_AGO, Chosen, Held
+from drainq.delayed.storage.records import LONG_AGO, Chosen, Held, Past
 from drainq.sql.driver_errors import passes
 from drainq.sql.error_text import error_text
 
@@ -45,19 +45,19 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
 
     # --- consumers
 
-    def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
-        acked = self._do("ACK_AND_REMEMBER", {**self._held(done), "now": now})
+    def _end_and_remember(self, name: str, values: dict[str, Any], kind: str, keep: int) -> int:
+        ended = self._end_only(f"{name}_AND_REMEMBER", values)
         try:  # after the commit: within it, two consumers would not see, and so not count, each other's entries
             self._do("TRIM_HISTORY", {"kind": kind, "keep": keep})
         except Exception as error:
             if not passes(error):
                 raise
             _log.info("the history of a delayed queue is trimmed by the next acknowledgement: %s", error_text(error))
-        return acked
+        return ended
 
-    def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
+    def nack(self, kind: str, held: Held, due_at: int, error: str | None, past: Past | None = None) -> int:
         self._mark(kind).offered(due_at)
-        return self._do_with_error("NACK", {**self._held(held), "due": due_at, "error": error})
+        return super().nack(kind, held, due_at, error, past)
 
     def release(self, kind: str, held: Held, due_at: int | None = None) -> int:
         self._mark(kind).offered(LONG_AGO if due_at is None else due_at)
@@ -80,14 +80,10 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         self._mark(kind).offered(until)
         return super().extend(kind, held, until)
 
-    def bury(self, kind: str, held: Held, now: int, error: str) -> int:
-        return self._do_with_error("BURY", {**self._held(held), "now": now, "error": error})
-
-    def _do_with_error(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement that stores an error's text. Characters outside the database's encoding are escaped."""
+    def _end_only(self, name: str, values: dict[str, Any]) -> int:
         try:
             return self._do(name, values)
-        except UntranslatableCharacter:
+        except UntranslatableCharacter:  # in the error's text: outside the database's encoding
             escaped = values["error"].encode("ascii", "backslashreplace").decode()
             return self._do(name, {**values, "error": escaped})
 

@@ -38,7 +38,6 @@ the database as it was when the statement began. If it first deletes a hundred m
 the messages that it looks at next; it locks those, finds them taken, and makes the other consumers wait for its commit.
 """
 
-
 _MOST_TOGETHER = 64
 """The most consumers with limits that share a turn."""
 
@@ -59,13 +58,6 @@ class PostgresTakes(PostgresStatements):
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "holder": self.holder}
         values["soon"] = now + self._poll_period_ms  # a consumer sleeps no longer than that
-        while True:
-            try:
-                return self._acquire_once(kind, limit, values, done)
-            except UniqueViolation:  # another consumer has just taken an earlier or later message of the same group
-                continue
-
-    def _acquire_once(self, kind: str, limit: int, values: dict[str, Any], done: Held | None) -> Fetched:
         if done is None:
             return self._acquire(self._pool.ask, kind, limit, values)
         if limit <= _FEW:
@@ -82,33 +74,59 @@ class PostgresTakes(PostgresStatements):
 
     def _acquire(self, ask: Callable[..., Any], kind: str, limit: int, values: dict[str, Any]) -> Fetched:
         """Take messages by the statement that ``ask`` runs."""
-        acknowledge = "done" in values
-        by_priority = kind in self._by_priority
-        mark = self._mark(kind)
-        values["start"] = start = LOWEST if kind in self._grouped else mark.start()
+        if kind in self._by_priority:
+            return self._acquire_by(ask, "priority", kind, limit, values)
+        if self._latest_group.get(kind, "") is None:
+            return self._acquire_by(ask, "due", kind, limit, values)
+        near = fetched = self._acquire_by(ask, "near", kind, limit, values)
+        self._latest_group.setdefault(kind, None)
+        if near.rows or near.next_due is None or near.next_due > values["now"]:
+            return near
+        values = {name: value for name, value in values.items() if name not in ("done", "held")}
+        for order in ("plain", "groups") if next(self._turns) == 0 else ("groups", "plain"):
+            fetched = self._acquire_by(self._pool.ask, order, kind, limit, values)
+            if fetched.rows:
+                break
+        return fetched._replace(acked=near.acked)
+
+    def _acquire_by(
+        self, ask: Callable[..., Any], order: str, kind: str, limit: int, values: dict[str, Any]
+    ) -> Fetched:
+        """Take messages in an order of :data:`~drainq.delayed.storage.postgres.take_sql.TAKE`."""
+        mark, latest = self._mark(kind), self._latest_group.get(kind)
+        marks = order in ("due", "plain") or (order == "priority" and latest is None)
+        start = mark.start() if marks else LOWEST  # messages that wait for their group lie before the mark
+        values |= {"start": start, "after": latest or ""}
         started = time.monotonic()
-        answer = ask(self._statement(by_priority, acknowledge, limit), values)
+        while True:
+            try:
+                answer = ask(self._statement(order, "done" in values, limit), values)
+                break
+            except UniqueViolation:  # another consumer has just taken an earlier or later message of the same group
+                continue
         took = time.monotonic() - started
         fetched = _fetched(answer, values)
-        if not (fetched.rows or by_priority) and answer.get_value(0, 1) == _TRUE:  # it looked for no message
+        if not fetched.rows and order != "priority" and answer.get_value(0, 1) == _TRUE:  # it looked for no message
             self._by_priority.add(kind)
-            return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
-        if any(row.group is not None for row in fetched.rows):
-            self._grouped.add(kind)  # a message that waits for its group would lie before the mark
-        plain = [row for row in fetched.rows if row.priority == 0] if by_priority else fetched.rows
+            return self._acquire_by(ask, "priority", kind, limit, values)._replace(acked=fetched.acked)
+        groups = [row.group for row in fetched.rows if row.group is not None]
+        if groups:
+            self._latest_group[kind] = groups[-1]
+            mark.pass_over_groups()
+        plain = [row for row in fetched.rows if row.priority == 0] if order == "priority" else fetched.rows
         searched = len(fetched.rows) < limit or fetched.rows[-1].priority >= 0  # else the others were enough
-        if searched and kind not in self._grouped:
+        if searched and marks and not groups:
             mark.polled(start, took, plain, values["now"])
         if fetched.rows or start == LOWEST or mark.is_empty():
             return fetched
         mark.heard()
-        return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
+        return self._acquire_by(ask, order, kind, limit, values)._replace(acked=fetched.acked)
 
-    def _statement(self, by_priority: bool, acknowledge: bool, limit: int) -> Statement:
-        which = by_priority, acknowledge, limit
+    def _statement(self, order: str, acknowledge: bool, limit: int) -> Statement:
+        which = order, acknowledge, limit
         statement = self._takes.get(which)
         if statement is None:
-            statement = self._takes[which] = Statement(self._fill(sql.TAKE[by_priority, acknowledge], limit))
+            statement = self._takes[which] = Statement(self._fill(sql.TAKE[order, acknowledge], limit))
         return statement
 
 

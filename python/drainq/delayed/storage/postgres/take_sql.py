@@ -11,10 +11,10 @@ _FREE = """
             q."inGroup" <> ALL(ARRAY(
                 SELECT h."inGroup" FROM {table} AS h
                 WHERE h."pKind" = %(kind)s AND h."inGroup" IS NOT NULL AND h."lockUuid" IS NOT NULL{but}))
-            AND NOT EXISTS (
-                SELECT 1 FROM {table} AS h
-                WHERE h."pKind" = %(kind)s AND h."inGroup" = q."inGroup"
-                    AND (h."scheduledAtInitially", h."id") < (q."scheduledAtInitially", q."id"){but})))"""
+            AND q."id" = (
+                SELECT h."id" FROM {table} AS h
+                WHERE h."pKind" = %(kind)s AND h."inGroup" = q."inGroup"{but}
+                ORDER BY h."scheduledAtInitially", h."id" LIMIT 1)))"""
 """The message has no group, or is the first of a group of which none is in flight, or its own lease has ended. Only the
 first of a group is ever taken, and its row stays until its acknowledgement is committed. So two consumers that each see
 an older state still choose the same message, which only one can lock.
@@ -33,6 +33,47 @@ _EARLIEST = """
     LIMIT {limit}
     FOR UPDATE SKIP LOCKED"""
 """The earliest due messages that no other consumer is taking. ``start`` skips the dead rows before it."""
+
+_WINDOW = "(50 + 4 * {limit})"
+"""How many due messages a fetch from a queue with groups reads before it looks elsewhere."""
+
+_NEAR = f"""
+    SELECT ours."id" FROM (
+        SELECT * FROM {{table}} WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s{{but}}
+        ORDER BY "scheduledAt", "id"
+        LIMIT {_WINDOW}) AS q
+    JOIN {{table}} AS ours ON ours."id" = q."id" AND ours."scheduledAt" <= %(now)s
+        AND ours."inGroup" IS NOT DISTINCT FROM q."inGroup"
+    WHERE NOT EXISTS (SELECT 1 FROM {{queues}} WHERE "pKind" = %(kind)s AND ("paused" OR "ranked")){{free}}
+    ORDER BY q."scheduledAt", q."id"
+    LIMIT {{limit}}
+    FOR UPDATE OF ours SKIP LOCKED"""
+"""The earliest of the first due messages, however many messages behind them wait for their group."""
+
+_FIRST_OF_GROUPS = """
+    WITH RECURSIVE walk(name, lap) AS (
+        SELECT %(after)s::text COLLATE "C", -1
+        WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND ("paused" OR "ranked"))
+        UNION ALL
+        SELECT COALESCE(next, ''), GREATEST(lap, 0) + (next IS NULL)::integer
+        FROM walk CROSS JOIN LATERAL (
+            SELECT (SELECT "inGroup" FROM {table} WHERE "pKind" = %(kind)s AND "inGroup" > name
+                    ORDER BY "inGroup" LIMIT 1) AS next OFFSET 0) AS found
+        WHERE lap < 1 OR (lap = 1 AND name < %(after)s::text COLLATE "C"))
+    SELECT head."id" FROM walk CROSS JOIN LATERAL (
+        SELECT "id" FROM {table}
+        WHERE lap >= 0 AND "inGroup" = name AND "scheduledAt" <= %(now)s AND "id" = COALESCE(
+            (SELECT "id" FROM {table}
+            WHERE "pKind" = %(kind)s AND "inGroup" = name AND "lockUuid" IS NOT NULL{but}),
+            (SELECT "id" FROM {table} WHERE "pKind" = %(kind)s AND "inGroup" = name{but}
+            ORDER BY "scheduledAtInitially", "id" LIMIT 1))
+        FOR UPDATE SKIP LOCKED) AS head
+    LIMIT {limit}"""
+"""The first messages of groups: one group after the other in the order of their names, found by index, until there are
+enough. The walk begins behind the group ``after``, and again at the first name, so that each group has its turn."""
+
+_WITHOUT_GROUP = _EARLIEST.replace("{free}", """ AND "inGroup" IS NULL""")
+"""The earliest messages without a group."""
 
 _BY_PRIORITY = """
     WITH RECURSIVE ranks(rank) AS (
@@ -91,18 +132,27 @@ _FIRST_ACK = """
 _ANSWER = """
 SELECT count.acked,
     CASE WHEN taken."id" IS NULL THEN (SELECT "ranked" FROM {queues} WHERE "pKind" = %(kind)s) END,
-    CASE WHEN taken."id" IS NULL THEN (
-        SELECT pg_catalog.min("scheduledAt") FROM {table}
-        WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s AND "scheduledAt" <= %(soon)s{but}) END,
+    CASE WHEN taken."id" IS NULL THEN {next} END,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
 """At least one row. Only if no message was taken, it also tells whether the queue is delivered by priority, and the
 next due time until ``soon``. A search without that end would read the dead rows at the ends of former leases."""
 
+_NEXT = """(
+        SELECT pg_catalog.min("scheduledAt") FROM {table}
+        WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s AND "scheduledAt" <= %(soon)s{but})"""
+
+_NEXT_AFTER_NEAR = f"""COALESCE((
+        SELECT "scheduledAt" FROM {{table}} WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s
+        ORDER BY "scheduledAt", "id"
+        LIMIT 1 OFFSET {_WINDOW}), {_NEXT})"""
+"""A time that has passed if not all due messages were read."""
+
 
 def _statement(which: str, *, acknowledge: bool) -> str:
-    answer = _ANSWER.replace(
+    near = which == _NEAR
+    answer = _ANSWER.replace("{next}", _NEXT_AFTER_NEAR if near else _NEXT).replace(
         "{acked}", "SELECT pg_catalog.count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
     )
     statement = f"WITH {_ACK if acknowledge else ''} taken AS ({_TAKE}){answer}"
@@ -129,13 +179,21 @@ TAKE_THESE = _TAKE.replace("{which}", "SELECT pg_catalog.unnest(%(ids)s::bigint[
 IS_BY_PRIORITY = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "ranked")'
 """Whether a queue is delivered by priority."""
 
+_ORDERS: dict[str, str] = {
+    "due": _EARLIEST,
+    "priority": _BY_PRIORITY,
+    "near": _NEAR,
+    "groups": _FIRST_OF_GROUPS,
+    "plain": _WITHOUT_GROUP,
+}
+
 TAKE = {
-    (by_priority, acknowledge): _statement(_BY_PRIORITY if by_priority else _EARLIEST, acknowledge=acknowledge)
-    for by_priority in (False, True)
+    (order, acknowledge): _statement(which, acknowledge=acknowledge)
+    for order, which in _ORDERS.items()
     for acknowledge in (False, True)
 }
-"""Take messages; by priority or not, with an acknowledgement or not.
+"""Take messages: by due time, by priority, or of a queue with groups; with an acknowledgement or not.
 
-The variant without priorities takes nothing, and reports that, if the queue has priorities. An acknowledgement is part
+The variants without priorities take nothing, and report that, if the queue has priorities. An acknowledgement is part
 of the same round trip and commit. No row is both acknowledged and taken, even if its lease has ended.
 """

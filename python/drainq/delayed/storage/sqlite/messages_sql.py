@@ -38,10 +38,9 @@ _FREE = """
         "inGroup" NOT IN (
             SELECT h."inGroup" FROM {table} AS h
             WHERE h."lockUuid" > '' AND +h."pKind" = :kind AND +h."inGroup" IS NOT NULL)
-        AND NOT EXISTS (
-            SELECT 1 FROM {table} AS h
-            WHERE h."pKind" = :kind AND h."inGroup" = q."inGroup"
-                AND (h."scheduledAtInitially", h."id") < (q."scheduledAtInitially", q."id"))))"""
+        AND q."id" = (
+            SELECT h."id" FROM {table} AS h WHERE h."pKind" = :kind AND h."inGroup" = q."inGroup"
+            ORDER BY h."scheduledAtInitially", h."id" LIMIT 1)))"""
 """The message has no group, or is the first of a group of which none is in flight, or its own lease has ended. The plus
 signs leave only the index on locks for the messages in flight; by the one on groups all messages would be read."""
 
@@ -139,11 +138,12 @@ ORDER BY "scheduledAt", "id"
 """The due messages of a queue without priorities, the earliest first."""
 
 REMEMBER = """
-INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
-SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", :now FROM {table}
+INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt", "startedAt", "outcome", "error",
+    "holder")
+SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", :finished, :started, :outcome, :error, "holder" FROM {table}
 WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock ORDER BY "scheduledAtInitially", "id"
 """
-"""Enter messages that are still leased into the history. ACK then deletes them."""
+"""Enter the attempts of messages that are still leased in the history."""
 
 # --- looking and removing
 

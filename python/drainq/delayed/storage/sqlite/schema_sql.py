@@ -146,6 +146,13 @@ MIGRATIONS = (
         'CREATE INDEX IF NOT EXISTS {group_index} ON {table} ("pKind", "inGroup", "scheduledAtInitially")'
         ' WHERE "inGroup" IS NOT NULL',
     ),
+    (
+        "the attempts in the history",
+        'ALTER TABLE {history} ADD COLUMN "startedAt" INTEGER NULL',
+        """ALTER TABLE {history} ADD COLUMN "outcome" TEXT NOT NULL DEFAULT 'acknowledged'""",
+        'ALTER TABLE {history} ADD COLUMN "error" TEXT NULL',
+        'ALTER TABLE {history} ADD COLUMN "holder" TEXT NULL',
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is.
 ``attemptsOf`` is the creation time of the message that ``attempts`` counts for: the source's library replaces a message

@@ -100,16 +100,23 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
             rows = self._acquire_these(cursor, take, (message for message in due if room.take(message[1])))
             return Fetched(acked, rows)
 
-    def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
+    def _end_only(self, name: str, values: dict[str, Any]) -> int:
+        if name != "BURY":
+            return self._do(name, values)
         with self._transaction() as cursor:
-            cursor.execute(self._sql["REMEMBER"], {**self._held(done), "now": now})
-            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})
-            return cursor.execute(self._sql["ACK"], self._held(done)).rowcount
+            return self._end_within(cursor, name, values)
 
-    def bury(self, kind: str, held: Held, now: int, error: str) -> int:
+    def _end_and_remember(self, name: str, values: dict[str, Any], kind: str, keep: int) -> int:
         with self._transaction() as cursor:
-            cursor.execute(self._sql["BURY"], {**self._held(held), "now": now, "error": error})
-            return cursor.execute(self._sql["ACK"], self._held(held)).rowcount
+            cursor.execute(self._sql["REMEMBER"], values)
+            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})
+            return self._end_within(cursor, name, values)
+
+    def _end_within(self, cursor: sqlite3.Cursor, name: str, values: dict[str, Any]) -> int:
+        if name == "BURY":
+            cursor.execute(self._sql["BURY"], values)
+            name = "ACK"
+        return cursor.execute(self._sql[name], values).rowcount
 
     # --- dead letters
 
