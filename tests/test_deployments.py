@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from drainq.delayed import DelayedQueue
 from drainq.sql import Database
 from tests.patience import PATIENCE
 from tests.shape.documents import blocks
@@ -108,6 +110,42 @@ def test_a_web_server_that_gets_sigterm_loses_no_item(page, command, database, t
         (found,) = map(tuple, rows.execute("SELECT count(*), count(DISTINCT page) FROM visits"))
     assert (found, ended in (0, -signal.SIGTERM)) == ((POSTS * ITEMS_EACH,) * 2, True), (tmp_path / "log").read_text()
     assert list(targets.iterdir()) == []
+
+
+def test_page_views_that_a_database_does_not_take_until_the_end_are_kept_and_sent_by_the_next_process(tmp_path):
+    page, store = "tutorials/service.md", f"sqlite:///{tmp_path}/visits.db"
+    lifespan = block(page, "# lifespan.py").replace("retry_for=5.0", "retry_for=0.2")
+    service = block(page, "# service.py").replace("\n\nroutes = ", f"\n\n{lifespan}\n\nroutes = ")
+    (tmp_path / "service.py").write_text(service)
+    views = b" ".join(b"/%d" % n for n in range(ITEMS_EACH))
+
+    def run(*, locked: bool) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "uvicorn", "service:app", "--port", str(port)]
+        with Database(store) as rows, (tmp_path / "log").open("ab") as log:
+            rows.execute("CREATE TABLE IF NOT EXISTS visits (page TEXT, browser TEXT)")
+            if locked:
+                rows.execute("BEGIN IMMEDIATE")
+            environment = {**os.environ, "VISITS_URL": store}
+            process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=environment)
+            try:
+                until(lambda: accepts(f"http://127.0.0.1:{port}/visits", b""), process)
+                if locked:
+                    assert accepts(f"http://127.0.0.1:{port}/visits", views)
+                else:
+                    until(lambda: rows.execute("SELECT count(*) FROM visits")[0][0] == ITEMS_EACH, process)
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(PATIENCE) in (0, -signal.SIGTERM), (tmp_path / "log").read_text()
+            finally:
+                process.kill()
+            if locked:
+                rows.execute("ROLLBACK")
+
+    run(locked=True)
+    with DelayedQueue.open(f"sqlite:///{tmp_path}/letters.db", "visits") as letters:
+        assert letters.reschedule(prefix="") > 0  # else they are due after a minute
+    run(locked=False)
 
 
 def accepted_by(targets: Path) -> float:

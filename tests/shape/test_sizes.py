@@ -34,7 +34,7 @@ CEILINGS = {
     "batch queue's settings": (314, [f"{PACKAGE}/batch_config", f"{PACKAGE}/size_policies"]),
     "binding: multi-queue": (1_223, [f"{BINDING}/multi"]),
     "binding: waiting": (709, [f"{BINDING}/waiting"]),
-    "monitoring": (1_188, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
+    "monitoring": (1_189, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_837, [f"{PACKAGE}/sources"]),
     "sql": (1_065, [f"{PACKAGE}/sql"]),
     "delayed queue": (4_112, [f"{PACKAGE}/delayed"]),

@@ -20,14 +20,14 @@ def metrics_target(folder: str | os.PathLike[str], *, host: str = "127.0.0.1") -
     process stays.
 
     Args:
-        folder: an existing folder.
+        folder: is made if it is missing.
         host: an address of this machine, as for :class:`MetricsServer`.
 
     Yields:
         The endpoint.
 
     Raises:
-        OSError: the file cannot be written, or no port is free.
+        OSError: folder or file cannot be written, or no port is free.
 
     Example:
         >>> from pathlib import Path
@@ -38,6 +38,7 @@ def metrics_target(folder: str | os.PathLike[str], *, host: str = "127.0.0.1") -
     """
     with MetricsServer(port=0, host=host) as server:
         found = Path(folder, f"{os.getpid()}.json")
+        found.parent.mkdir(parents=True, exist_ok=True)
         unfinished = found.with_suffix(".tmp")
         unfinished.write_text(json.dumps([{"targets": [f"{host}:{server.port}"]}]))
         unfinished.replace(found)  # Prometheus never reads half a file
