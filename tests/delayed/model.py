@@ -230,7 +230,9 @@ class Model:
         age = max(ready, default=0) / 1000
         later = len(rows) - len(ready) - leased
         expired = sum(it.lock is not None and it.due_at <= now for it in rows)
-        return Counts(len(ready), later, leased, age, again, len(self._dead), self._paused, 0, expired)
+        began = [at for it in rows if it.due_at > now and (at := taken_at_or_none(it.lock)) is not None]
+        longest = max(0, now - min(began, default=now)) / 1000
+        return Counts(len(ready), later, leased, age, again, len(self._dead), self._paused, 0, expired, longest)
 
     # --- dead letters
 

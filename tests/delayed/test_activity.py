@@ -116,7 +116,19 @@ def test_lateness_is_that_of_first_deliveries_from_the_due_time_or_the_later_off
     assert queue.stats().expired == 0
     world.clock.advance(31)
     assert (queue.stats().expired, queue.stats().ready) == (2, 2)
-    assert queue.stats().oldest_ready_age == 1.0
+    assert (queue.stats().oldest_ready_age, queue.stats().longest_held) == (1.0, 0.0)
+
+
+def test_the_longest_held_message_is_told_while_its_lease_is_extended(world):
+    queue = world.open()
+    queue.offer("a", 1, world.now)
+    held = queue.try_poll()
+    for seconds in (20, 20, 20):
+        world.clock.advance(seconds)
+        assert held.extend(30)
+    queue.offer("b", 1, world.now)
+    assert queue.try_poll() is not None and queue.stats().longest_held == 60.0
+    assert held.ack() and queue.stats().longest_held == 0.0
 
 
 def test_the_age_of_a_message_that_was_due_when_it_was_offered_is_that_of_its_offer(world):
@@ -199,6 +211,7 @@ def test_the_counters_and_histograms_are_published_under_their_names(world):
     for counter in COUNTERS:
         assert shown[f"drainq_delayed_{counter}_total{labels}"] == str(getattr(queue.activity(), counter))
     assert shown[f"drainq_delayed_paused{labels}"] == "1"
+    assert shown[f"drainq_delayed_longest_held_seconds{labels}"] == "0.0"
     assert shown[f"drainq_delayed_expired{labels}"] == shown[f"drainq_delayed_elsewhere{labels}"] == "0"
     at_most = 'drainq_delayed_lateness_seconds_bucket{queue="published",le="%s"}'
     assert [shown[at_most % bound] for bound in ("1.0", "5.0", "+Inf")] == ["0", "1", "1"]

@@ -111,12 +111,14 @@ def test_stats_in_each_format(call, database):
     assert 0 <= stats.pop("oldest_ready_age") < 1e6  # since the offer, and not since 1970
     assert stats == {
         **{"ready": 1, "scheduled": 1, "in_flight": 0, "redelivered": 0, "dead": 0},
-        **{"paused": False, "elsewhere": 0, "expired": 0},
+        **{"paused": False, "elsewhere": 0, "expired": 0, "longest_held": 0.0},
     }
     _, out, _ = call("stats", "--queue", "mail")
     assert out.splitlines()[:2] == ["ready             1", "scheduled         1"]
     _, out, _ = call("stats", "--queue", "mail", "--format", "prometheus")
-    assert 'drainq_delayed_ready{queue="mail"} 1' in out.splitlines()
+    assert {'drainq_delayed_ready{queue="mail"} 1', 'drainq_delayed_longest_held_seconds{queue="mail"} 0'} < {
+        *out.split("\n")
+    }
     database.open('a "b"\\c\nd')
     _, out, _ = call("stats", "--queue", 'a "b"\\c\nd', "--format", "prometheus")
     assert 'drainq_delayed_ready{queue="a \\"b\\"\\\\c\\nd"} 0' in out.splitlines()
@@ -348,6 +350,7 @@ def test_what_commands_changed_is_told_to_machines(call, database):
 
 def test_the_history_is_listed(call, database):
     queue = database.open("mail", history=5)
+    assert call("history", "--queue", "mail")[1].startswith("no attempt is remembered: ")
     queue.offer_or_update("a", 1, 1_000_000_000)
     queue.try_poll().ack()
     (past,) = json.loads(call("history", "--queue", "mail", "--json")[1])

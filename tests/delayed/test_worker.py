@@ -243,9 +243,13 @@ def test_a_queue_with_a_codec_of_the_users_is_opened_by_the_users_function(call,
     queue.offer("a", 7)
     code, out, err = call("work", "my_handlers:sync", "--queue", "mail", "--until-empty")
     assert (code, out) == (2, "") and "'json:int' is none of drainq's: pass --open MODULE:FUNCTION" in err
-    command = ("work", "my_handlers:sync", "--queue", "mail", "--until-empty", "--open")
+    assert "name the queue with --url and --queue" in call("work", "my_handlers:sync", "--until-empty")[2]
+    command = ("work", "my_handlers:sync", "--until-empty", "--open")
     assert call(*command, "my_handlers:no_queue")[2].endswith("must return a DelayedQueue, got a int\n")
     assert call(*command, "my_handlers:opened") == (0, "handled 1\n", "") and handlers() == [(7, [])]
+    queue.offer("b", 8)
+    assert call(*command, "my_handlers:opened", "--consumer", "w2") == (0, "handled 1\n", "")
+    assert handlers()[1:] == [(8, ["w2"])]
 
 
 def test_the_ticks_of_a_range_are_made_by_the_users_schedule(call, database, handlers):  # noqa: F811

@@ -48,6 +48,8 @@ class DelayedQueueStats(Statistics):
             the former name of a renamed class, ``MsgspecCodec(Order, name="OldOrder")``.
         expired: ready messages whose lease has ended without an answer of their consumer: its process has died, or its
             handler hangs or does not extend the lease.
+        longest_held: seconds for which a consumer has held a message longest; 0.0 if none is in flight. It grows while
+            a handler hangs, whose consumer extends the lease.
     """
 
     ready: int
@@ -59,6 +61,7 @@ class DelayedQueueStats(Statistics):
     paused: bool
     elsewhere: int
     expired: int
+    longest_held: float
 
 
 class Admin(DeadLetterAdmin):

@@ -112,7 +112,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     worker.add_argument(
         "--metrics-port", type=int, metavar="PORT", help="serve /metrics at 127.0.0.1; 0 takes a free one"
     )
-    _add_queue(worker)
+    _add_queue(worker, required=False)  # --open knows both
     _add_quiet(worker)
     worker.set_defaults(run=_guarded(work))
 
@@ -210,18 +210,18 @@ def _time(text: str) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
 
 
-def _add_database(parser: argparse.ArgumentParser) -> None:
+def _add_database(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     url = os.environ.get("DRAINQ_URL")
     help = "sqlite:///file.db or postgresql://user@host/db (default: $DRAINQ_URL)"
-    parser.add_argument("--url", required=url is None, default=url, help=help)
+    parser.add_argument("--url", required=required and url is None, default=url, help=help)
     parser.add_argument("--table", default="delayed_queue", help="the table (default: %(default)s)")
 
 
-def _add_queue(parser: argparse.ArgumentParser) -> None:
-    _add_database(parser)
+def _add_queue(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    _add_database(parser, required=required)
     queue = os.environ.get("DRAINQ_QUEUE")
     help = "the queue's name (default: $DRAINQ_QUEUE)"
-    parser.add_argument("--queue", required=queue is None, default=queue, help=help)
+    parser.add_argument("--queue", required=required and queue is None, default=queue, help=help)
     parser.add_argument("--codec", help="its codec as `queues` lists it, if several queues have this name")
 
 

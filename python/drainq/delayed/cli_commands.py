@@ -101,6 +101,7 @@ _PROMETHEUS = {
     "paused": "Whether the queue is paused.",
     "elsewhere": "Messages of queues with the same name and another codec.",
     "expired": "Messages whose lease has ended without an answer of their consumer.",
+    "longest_held": "Seconds for which a consumer has held a message longest.",
 }
 
 
@@ -131,12 +132,12 @@ def stats(arguments: argparse.Namespace) -> None:
     elif arguments.format == "prometheus":
         label = arguments.queue.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         for name, text in _PROMETHEUS.items():
-            metric = f"drainq_delayed_{name}" + "_seconds" * name.endswith("age")  # as on /metrics
+            metric = f"drainq_delayed_{name}" + "_seconds" * isinstance(values[name], float)  # as on /metrics
             print(f"# HELP {metric} {text}\n# TYPE {metric} gauge")
             print(f'{metric}{{queue="{label}"}} {values[name]:n}')
     else:
         for name, value in values.items():
-            print(f"{name:<17} {value:.3f} s" if name.endswith("age") else f"{name:<17} {value}")
+            print(f"{name:<17} {value:.3f} s" if isinstance(value, float) else f"{name:<17} {value}")
         if stats.paused:
             print("the queue is paused: no consumer gets a message until 'drainq delayed resume'")
         if stats.elsewhere:
@@ -156,7 +157,8 @@ def peek(arguments: argparse.Namespace) -> None:
         print_json([_stored(row, now) for row in rows])
         return
     for row in rows:
-        state = f"held by {row.holder or 'an unknown consumer'}" if row.in_flight else "waiting"
+        since = "" if row.leased_at is None else f" for {now - row.leased_at.timestamp():.0f} s"
+        state = f"held by {row.holder or 'an unknown consumer'}{since}" if row.in_flight else "waiting"
         reason = f"  {printable(row.last_error.splitlines()[0])}" if row.last_error else ""
         print_line(
             f"{row.due_at.isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}{reason}  {shown(row)}"
@@ -172,8 +174,9 @@ def _stored(row: StoredMessage, now: float) -> dict[str, Any]:
 def show(arguments: argparse.Namespace) -> int:
     with found_queue(arguments) as queue:
         rows, now = queue.peek(1, key=arguments.key), queue.clock.now()
+        letters = not rows and any(it.key == arguments.key for it in queue.dead_letters(arguments.key, limit=1000))
     if not rows:
-        return _say_missing([arguments.key], "message")
+        return _say_missing([arguments.key], "live message, but a dead letter" if letters else "message")
     values = _stored(rows[0], now)
     if arguments.json:
         print_json(values)
@@ -243,6 +246,8 @@ def history(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json([attempt._asdict() for attempt in past])
         return
+    if not past:
+        print("no attempt is remembered: a queue that is opened with history= remembers its own")
     for it in past:
         took = "" if it.started_at is None else f" after {(it.finished_at - it.started_at).total_seconds():.3f} s"
         by, error = f", {printable(it.holder)}" if it.holder else "", f": {_reason(it)}" if it.error else ""

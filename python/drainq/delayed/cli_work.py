@@ -62,7 +62,11 @@ def _opened(arguments: argparse.Namespace) -> AbstractContextManager[DelayedQueu
         opened = _loaded(arguments.open)()
         if not isinstance(opened, DelayedQueue):
             raise UsageError(f"{arguments.open} must return a DelayedQueue, got a {type(opened).__name__}")
+        if getattr(arguments, "consumer", None) is not None:
+            opened._session.name_consumer(arguments.consumer)
         return opened
+    if arguments.url is None or arguments.queue is None:
+        raise UsageError("name the queue with --url and --queue, or pass --open MODULE:FUNCTION")
     with found_queue(arguments) as found:
         codec = _CODECS.get(found._session.codec.type_name)
     if codec is None:

@@ -70,7 +70,7 @@ class Session:
         self.history = settings.history
         self.log_values = settings.log_values
         self._keep_dead, self._purge_at = seconds_or_none("keep_dead", settings.keep_dead), 0
-        self._consumer = () if settings.consumer is None else (settings.consumer,)
+        self._consumer: tuple[str, ...] = () if settings.consumer is None else (settings.consumer,)
         self.clock = settings.clock
         if settings.database_time:
             self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
@@ -87,9 +87,14 @@ class Session:
         self._renew_in_child()
         renew_in_child(self)
 
-    def _renew_in_child(self) -> None:
+    def name_consumer(self, *name: str) -> None:
+        """Name the consumers of this queue to operators."""
+        self._consumer = name
         host = platform.node().encode("ascii", "backslashreplace").decode()
-        self.storage.holder = "/".join((host, str(os.getpid()), *self._consumer))
+        self.storage.holder = "/".join((host, str(os.getpid()), *name))
+
+    def _renew_in_child(self) -> None:
+        self.name_consumer(*self._consumer)
         self._listener_lock = threading.Lock()
         self.listener: Closeable | None = None
         self._prefetched: list[Prefetched] = []

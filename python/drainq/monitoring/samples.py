@@ -38,6 +38,7 @@ def _delayed_times_and_counters(name: str, queue: Any, stats: Any) -> list[Sampl
     times = {"lateness": done.lateness, "handler": done.handler_time}
     return [
         ("drainq_delayed_oldest_ready_age_seconds", [name], stats.oldest_ready_age),
+        ("drainq_delayed_longest_held_seconds", [name], stats.longest_held),
         *((f"drainq_delayed_{what}", [name], count) for what, count in vars(done).items() if isinstance(count, int)),
         *((f"drainq_delayed_{what}_seconds", [name], (it.up_to, it.sum, it.count)) for what, it in times.items()),
     ]

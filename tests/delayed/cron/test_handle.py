@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import drainq.delayed.cron.schedule_handle
 import drainq.delayed.cron.schedule_watch
 from drainq.delayed import CronMessage, DelayedQueue
 from drainq.delayed.cron.admin import Plan
@@ -63,6 +64,18 @@ def test_a_check_that_fails_is_tried_again_after_a_minute_at_most(clock, retry, 
     assert f"next try in {wait:g} s" in caplog.text
     with pytest.raises(ZeroDivisionError):
         handle.look()
+
+
+def test_a_check_that_goes_on_failing_is_logged_once_a_minute_and_a_new_failure_at_once(clock, caplog, monkeypatch):
+    real, fails = [0.0], [True] * 4 + [False, True]
+    monkeypatch.setattr(drainq.delayed.cron.schedule_handle, "time", SimpleNamespace(monotonic=lambda: real[0]))
+    handle = handle_of(lambda handle: 1 / (not fails.pop(0)), clock)
+    logged = []
+    for at in (0, 30, 59, 60, 61, 62):
+        real[0] = at
+        handle._turn()
+        logged.append(caplog.text.count("Traceback"))
+    assert logged == [1, 1, 1, 2, 2, 3]
 
 
 def test_after_close_nothing_is_checked(clock):

@@ -200,6 +200,8 @@ macro_rules! all_families {
             DelayedElsewhere: Gauge "drainq_delayed_elsewhere" ["queue"]
             /// Messages that are due because their lease has ended without an answer of their consumer.
             DelayedExpired: Gauge "drainq_delayed_expired" ["queue"]
+            /// Time for which a consumer has held a message longest.
+            DelayedLongestHeld: Gauge "drainq_delayed_longest_held_seconds" ["queue"]
             /// Messages that offers and schedules of this process stored, replacements included.
             DelayedOffered: Counter "drainq_delayed_offered" ["queue"]
             /// Messages that an offer of this process gave a new payload or time.

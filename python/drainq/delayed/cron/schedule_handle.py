@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,6 +37,7 @@ _log = logging.getLogger("drainq")
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
 _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
 _LATER = 2.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
+_SAY_AGAIN = 60.0  # seconds between two log entries about a schedule that goes on failing
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
 
@@ -72,6 +74,7 @@ class CronHandle(ClosedByBlock):
         self._log_values = log_values
         self._jumps = Jumps(_JUMP)
         self._closed = False
+        self._said = -_SAY_AGAIN
         self.due_at = float("inf")
         self._repeat = Repeat(self._turn, timer=TIMER)
         self._renew()
@@ -165,11 +168,14 @@ class CronHandle(ClosedByBlock):
             started = self._clock.now()
             wait = self._run_check()
             later = 0.0 if self._plan is None else _LATER
+            self._said = -_SAY_AGAIN
         except BaseException as error:  # SystemExit too: it would end the timer's thread and not the program
             if isinstance(error, ShutDown) and self._closed:
                 return None
-            shown = to_show(error, values=self._log_values)
-            _log.error("the schedule %r could not be checked; next try in %g s", self._name, wait, exc_info=shown)
+            if time.monotonic() - self._said >= _SAY_AGAIN:
+                self._said = time.monotonic()
+                shown = to_show(error, values=self._log_values)
+                _log.error("the schedule %r could not be checked; next try in %g s", self._name, wait, exc_info=shown)
         self._checked.set()
         self.due_at = started + wait
         return None if self._closed else wait + later

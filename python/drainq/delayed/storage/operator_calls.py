@@ -19,6 +19,7 @@ from drainq.delayed.storage.records import (
     QueueRow,
     StoredMessage,
     leased_at,
+    taken_at_or_none,
 )
 
 
@@ -117,9 +118,10 @@ class OperatorCalls(ABC):
 
     def counts(self, kind: str, now: int) -> Counts:
         """Count the messages in each state."""
-        ready, later, held, oldest, *others = self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]
-        found = Counts(ready, later, held, age_of(oldest, now), *others)
-        return found._replace(paused=bool(found.paused))
+        ready, later, held, oldest, *others, lock = self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]
+        ages = age_of(oldest, now), age_of(taken_at_or_none(lock), now)
+        redelivered, dead, paused, elsewhere, expired = others
+        return Counts(ready, later, held, ages[0], redelivered, dead, bool(paused), elsewhere, expired, ages[1])
 
     # --- dead letters
 

@@ -87,7 +87,7 @@ PEEK = (
 )
 """The first messages, without taking them."""
 
-COUNTS = """
+COUNTS = f"""
 SELECT
     count(*) FILTER (WHERE "scheduledAt" <= :now),
     count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NULL),
@@ -95,16 +95,18 @@ SELECT
     min(CASE WHEN "scheduledAt" < "createdAt" THEN "createdAt" ELSE "scheduledAt" END)
         FILTER (WHERE "scheduledAt" <= :now),
     count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
-    (SELECT count(*) FROM {dead} WHERE "pKind" = :kind),
-    EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused"),
-    (SELECT count(*) FROM {table} WHERE "pKind" IN (
-        SELECT others."pKind" FROM {queues} AS ours JOIN {queues} AS others ON others."name" = ours."name"
+    (SELECT count(*) FROM {{dead}} WHERE "pKind" = :kind),
+    EXISTS (SELECT 1 FROM {{queues}} WHERE "pKind" = :kind AND "paused"),
+    (SELECT count(*) FROM {{table}} WHERE "pKind" IN (
+        SELECT others."pKind" FROM {{queues}} AS ours JOIN {{queues}} AS others ON others."name" = ours."name"
         WHERE ours."pKind" = :kind AND others."pKind" <> :kind)),
-    count(*) FILTER (WHERE "scheduledAt" <= :now AND "lockUuid" IS NOT NULL)
-FROM {table} WHERE "pKind" = :kind
+    count(*) FILTER (WHERE "scheduledAt" <= :now AND "lockUuid" IS NOT NULL),
+    min("lockUuid") FILTER (WHERE "scheduledAt" > :now AND {_LEASED})
+FROM {{table}} WHERE "pKind" = :kind
 """
 """The number of messages in each state: ready, scheduled, in flight, oldest ready, redelivered, dead;
-whether it is paused; the messages of queues with the same name and another codec; those whose lease has expired."""
+whether it is paused; the messages of queues with the same name and another codec; those whose lease has expired; the
+earliest lock in flight, which begins with its time."""
 
 DEAD = """
 SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts", "inGroup"

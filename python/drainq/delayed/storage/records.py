@@ -184,6 +184,7 @@ class Counts(NamedTuple):
     paused: bool
     elsewhere: int
     expired: int
+    longest_held: float
 
 
 class Tick(NamedTuple):
