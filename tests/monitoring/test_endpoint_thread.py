@@ -164,7 +164,6 @@ def test_a_queue_whose_last_reference_is_the_endpoint_s_ends_all_the_same(server
     That thread was started before the answer was sent, and it ends with its work. So once it is no more, the queue has
     ended, or never will.
     """
-
     ended: list[int] = []
     scrape(server.url)
     deadline = time.monotonic() + PATIENCE

@@ -157,7 +157,7 @@ def peek(arguments: argparse.Namespace) -> None:
         print_json([_stored(row, now) for row in rows])
         return
     for row in rows:
-        since = "" if row.leased_at is None else f" for {now - row.leased_at.timestamp():.0f} s"
+        since = "" if (held := _held_for(row, now)) is None else f" for {held:.0f} s"
         state = f"held by {row.holder or 'an unknown consumer'}{since}" if row.in_flight else "waiting"
         reason = f"  {printable(row.last_error.splitlines()[0])}" if row.last_error else ""
         print_line(
@@ -167,14 +167,18 @@ def peek(arguments: argparse.Namespace) -> None:
 
 def _stored(row: StoredMessage, now: float) -> dict[str, Any]:
     """Return all about a message, for a person. ``now``: seconds since the epoch."""
-    held = None if row.leased_at is None else round(now - row.leased_at.timestamp(), 3)
-    return row._asdict() | {"held_for": held, "payload": _text(row)}
+    return row._asdict() | {"held_for": _held_for(row, now), "payload": _text(row)}
+
+
+def _held_for(row: StoredMessage, now: float) -> float | None:
+    return None if row.leased_at is None else round(now - row.leased_at.timestamp(), 3)
 
 
 def show(arguments: argparse.Namespace) -> int:
     with found_queue(arguments) as queue:
         rows, now = queue.peek(1, key=arguments.key), queue.clock.now()
-        letters = not rows and any(it.key == arguments.key for it in queue.dead_letters(arguments.key, limit=1000))
+        session = queue._session
+        letters = not rows and arguments.key in session.storage.dead_keys(session.kind, arguments.key)
     if not rows:
         return _say_missing([arguments.key], "live message, but a dead letter" if letters else "message")
     values = _stored(rows[0], now)

@@ -118,10 +118,10 @@ class OperatorCalls(ABC):
 
     def counts(self, kind: str, now: int) -> Counts:
         """Count the messages in each state."""
-        ready, later, held, oldest, *others, lock = self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]
-        ages = age_of(oldest, now), age_of(taken_at_or_none(lock), now)
-        redelivered, dead, paused, elsewhere, expired = others
-        return Counts(ready, later, held, ages[0], redelivered, dead, bool(paused), elsewhere, expired, ages[1])
+        row = self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]
+        found = Counts(*row)
+        age, held = age_of(row[3], now), age_of(taken_at_or_none(row[9]), now)
+        return found._replace(paused=bool(found.paused), oldest_ready_age=age, longest_held=held)
 
     # --- dead letters
 

@@ -21,6 +21,9 @@ LOCK_TIMEOUT_MS = 1000
 """Milliseconds to wait for a lock that others may hold for long. A statement that waits for a table's lock holds up
 every later one, so the wait is short, and repeated after a pause."""
 
+_TURNS = 8
+"""Of this many searches behind a long backlog of groups, one begins with the messages without a group."""
+
 
 @cache
 def _statements(table: str) -> tuple[dict[str, str], dict[str, Statement], dict[tuple[str, bool, int], Statement]]:
@@ -54,7 +57,7 @@ class PostgresStatements(Storage):
         self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._latest_group: dict[str, str | None] = {}  # of the messages taken; None: none had a group
-        self._turns = cycle(range(8))
+        self._turns = cycle(range(_TURNS))  # 0: that of the messages without a group
         self._marks: dict[str, ScanFloor] = {}
         self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks
         self._takers: dict[tuple[Any, ...], Any] = {}  # of each kind and its limits, the consumers
