@@ -256,7 +256,7 @@ class Model:
 
     # --- queues
 
-    def set_paused(self, kind, *, name, type_name, paused):
+    def set_paused(self, kind, *, name, type_name, paused, by=None):
         before, self._paused = self._paused, paused
         return before != paused
 

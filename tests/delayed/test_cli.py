@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import getpass
 import json
 import re
+from datetime import datetime, timezone
 
 import pytest
 
@@ -278,7 +280,10 @@ def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user(call, database, monkey
 
 
 def test_queues_and_schedules_are_listed(call, database, monkeypatch):
-    database.open("bills").pause()
+    bills = database.open("bills")
+    bills.pause()
+    now = datetime.fromtimestamp(database.clock.now(), timezone.utc)
+    by = f"{bills._session.storage.holder} at {now:%Y-%m-%d %H:%M:%S} UTC"
     queue = database.open("mail")
     queue.cron.install_periodic_tick("sweep", 900, lambda at: 1).close()
     queue.cron.install("h", "own", 60, lambda now: []).close()
@@ -287,11 +292,13 @@ def test_queues_and_schedules_are_listed(call, database, monkeypatch):
         0,
         "QUEUE  CODEC  STATE    READY  OLDEST  LATER  IN FLIGHT  DEAD\n"
         "bills  json   paused   0      0 s     0      0          0\n"
-        "mail   json   running  0      0 s     1      0          0\n",
+        "mail   json   running  0      0 s     1      0          0\n"
+        f"bills was paused by {by}\n",
         "",
     )
     bills, mail = json.loads(call("queues", "--json")[1])
     assert (bills["name"], bills["codec"], bills["paused"], mail["paused"]) == ("bills", "json", True, False)
+    assert (bills["paused_by"], mail["paused_by"]) == (by, None)
     code, out, err = call("schedules", "--queue", "mail")
     assert (code, err) == (0, "")
     assert [line.split("  ")[0] for line in out.splitlines()] == ["PREFIX", "own", "sweep"]
@@ -304,8 +311,11 @@ def test_queues_and_schedules_are_listed(call, database, monkeypatch):
 
 def test_a_queue_is_paused_and_resumed(call, database):
     queue = database.open("mail")
-    assert call("pause", "--queue", "mail") == (0, "paused\n", "")
+    assert call("pause", "--queue", "mail", "--reason", "the server moves") == (0, "paused\n", "")
     assert queue.paused
+    said = call("queues")[1].splitlines()[-1]
+    assert said.startswith("mail was paused by ") and said.endswith(" UTC: the server moves")
+    assert f"/{getpass.getuser()} at " in said
     assert call("pause", "--queue", "mail") == (0, "it was paused already\n", "")
     assert call("resume", "--queue", "mail") == (0, "resumed\n", "")
     assert not queue.paused

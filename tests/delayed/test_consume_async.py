@@ -222,7 +222,9 @@ def test_every_option_of_a_consumer_reaches_its_loop(sqlite, monkeypatch):
     seen = []
     monkeypatch.setattr(
         "drainq.delayed.consume.consumer_loop",
-        lambda session, **given: seen.append(given) or SimpleNamespace(session=session, run=lambda: (n for n in [5])),
+        lambda session, **given: (
+            seen.append(given) or SimpleNamespace(session=session, run=lambda: (n for n in [5]), follow=lambda: None)
+        ),
     )
     with sqlite.open() as queue:
         assert queue.consume(print, **options) == asyncio.run(queue.consume_async(asyncio.sleep, **options)) == 5

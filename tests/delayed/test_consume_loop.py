@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
-import drainq.delayed.consume_loop
+import drainq.delayed.consume
 import drainq.delayed.poll
 from drainq import Backoff
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.consume_loop import consumer_loop
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.records import Chosen
 from drainq.delayed.storage.sqlite.storage import MemoryStorage
@@ -21,7 +23,7 @@ from drainq.testing import ManualClock
 
 @pytest.fixture(autouse=True)
 def every_handler_is_quick(monkeypatch):
-    monkeypatch.setattr(drainq.delayed.consume_loop, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    monkeypatch.setattr(drainq.delayed.consume, "time", SimpleNamespace(monotonic=lambda: 1000.0))
 
 
 class Away(Exception):
@@ -409,6 +411,134 @@ def test_a_stop_gives_back_what_was_prefetched_as_if_it_had_never_been_taken():
     bench.offer(*(f"{n:02}" for n in range(14)))
     stop = type("Stop", (), {"is_set": lambda self: len(seen) == 12})()
     assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 12
+    assert bench.states() == (2, 0, 0, 0)
+    assert [row.attempts for row in bench.storage.peek(bench.session.kind, Chosen(), 9)] == [0, 0]
+
+
+def test_what_was_prefetched_follows_on_the_event_loop_without_a_thread(monkeypatch):
+    bench, seen, steps = prefetching(), [], []
+    bench.offer(*(f"{n:02}" for n in range(20)))
+    submit = bench.session.calls.submit
+    monkeypatch.setattr(bench.session.calls, "submit", lambda work: steps.append(work) or submit(work))
+
+    async def handle(envelope):
+        seen.append(envelope.payload)
+
+    assert asyncio.run(bench.queue.consume_async(handle, until="empty")) == 20
+    assert seen == [f"{n:02}" for n in range(20)] and bench.states() == (0, 0, 0, 0)
+    assert len(steps) == 10 + 3 + 1  # as many as fetches
+    activity = bench.queue.activity()
+    assert (activity.acknowledged, activity.handler_time.count) == (20, 20)
+
+
+@contextmanager
+def in_a_check(bench, loop):
+    with loop._keeper._lock:
+        yield
+
+
+@contextmanager
+def in_a_call_that_settles(bench, loop):
+    with loop._taken._mutex:
+        yield
+
+
+@contextmanager
+def after_half_of_the_lease(bench, loop):
+    bench.clock.advance(15.0)
+    yield
+    bench.clock.advance(-15.0)
+
+
+@contextmanager
+def when_settled_by_the_handler(bench, loop):
+    loop._envelope._settled = True
+    yield
+    loop._envelope._settled = False
+
+
+@contextmanager
+def when_taken_from_the_handler(bench, loop):
+    held, loop._keeper._envelope = loop._keeper._envelope, None
+    yield
+    loop._keeper._envelope = held
+
+
+@contextmanager
+def with_a_clock_that_asks_the_database(bench, loop):
+    bench.session.clock_waits = True
+    yield
+    bench.session.clock_waits = False
+
+
+@contextmanager
+def after_stop(bench, loop):
+    loop._stop = SimpleNamespace(is_set=lambda: True)
+    yield
+    loop._stop = None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [in_a_check, in_a_call_that_settles, after_half_of_the_lease, when_settled_by_the_handler,
+     when_taken_from_the_handler, with_a_clock_that_asks_the_database, after_stop],
+)  # fmt: skip
+def test_nothing_follows_when_something_must_be_waited_for(state):
+    bench = prefetching()
+    bench.offer(*(f"{n:02}" for n in range(14)))
+    loop = consumer_loop(bench.session, batch_size=1, stop=None, max_attempts=None, backoff=None, max_in_flight=None,
+        prefetch=4, until="empty")  # fmt: skip
+    steps = loop.run()
+    seen = [steps.send(None) for _ in range(11)]
+    with state(bench, loop):
+        assert loop.follow() is None
+    seen += [loop.follow() for _ in range(3)]
+    assert [envelope.payload for envelope in seen] == [f"{n:02}" for n in range(14)] and loop.follow() is None
+    assert steps.send(None) == loop.handled == 14
+    assert bench.states() == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_message_that_follows_and_fails_is_the_one_that_is_given_back(is_async):
+    bench, seen = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(14)))
+
+    def handle(envelope):
+        seen.append((envelope.payload, envelope.attempt))
+        if seen[-1] == ("11", 1):
+            raise ValueError("not now")
+
+    async def handle_async(envelope):
+        handle(envelope)
+
+    def run():
+        if is_async:
+            return asyncio.run(bench.queue.consume_async(handle_async, until="empty"))
+        return bench.queue.consume(handle, until="empty")
+
+    assert run() == 13
+    bench.clock.advance(1.0)
+    assert run() == 1
+    assert seen == [*((f"{n:02}", 1) for n in range(14)), ("11", 2)] and bench.states() == (0, 0, 0, 0)
+
+
+def test_a_consumer_that_is_cancelled_gives_back_the_message_that_followed_uncounted():
+    bench, seen = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(14)))
+
+    async def handle(envelope):
+        seen.append(envelope.payload)
+        if envelope.payload == "12":
+            await asyncio.sleep(60)
+
+    async def program():
+        task = asyncio.ensure_future(bench.queue.consume_async(handle))
+        while seen[-1:] != ["12"]:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(program())
     assert bench.states() == (2, 0, 0, 0)
     assert [row.attempts for row in bench.storage.peek(bench.session.kind, Chosen(), 9)] == [0, 0]
 

@@ -307,7 +307,7 @@ def test_a_long_group_costs_a_fetch_as_much_as_a_short_one(postgres, order, in_f
     held = queue.try_poll_many(in_flight)
     session, now = queue._session, int(postgres.now * 1000)
     values = {"kind": session.kind, "now": now, "until": now + 1, "lock": "x", "holder": "", "start": LOWEST}
-    for acknowledge in (False, True):
+    for acknowledge in (False, True) if order == "near" else (False,):
         more = {"done": [], "held": "none"} if acknowledge else {}
         take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[order, acknowledge], 1)
         with session.storage._pool.transaction() as cursor:

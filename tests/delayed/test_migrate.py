@@ -89,6 +89,7 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
                 else []
             ),
             "the attempts in the history",
+            "who paused a queue",
         ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""

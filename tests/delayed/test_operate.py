@@ -25,13 +25,34 @@ def offer(queue, world, keys):
 # --- pausing
 
 
+def test_a_paused_queue_tells_who_paused_it_when_and_why_until_it_is_resumed(world):
+    queue, storage = world.open(), world.open()._session.storage
+    at = datetime.fromtimestamp(world.now, timezone.utc)
+
+    def paused_by():
+        return storage.overview(0)[0].paused_by
+
+    for reason, shown in (("", ""), ("the mail server moves", ": the mail server moves")):
+        assert paused_by() is None and queue.pause(reason)
+        assert paused_by() == f"{storage.holder} at {at:%Y-%m-%d %H:%M:%S} UTC{shown}"
+        assert not queue.pause("another reason") and paused_by().endswith(f" UTC{shown}")
+        assert queue.resume()
+
+
+@pytest.mark.parametrize("reason", [None, 5, "a\0b", "\ud800"])
+def test_a_reason_that_no_database_stores_is_refused(queue, reason):
+    with pytest.raises((TypeError, ValueError), match="reason must"):
+        queue.pause(reason)
+    assert not queue.paused
+
+
 def test_a_paused_queue_delivers_to_no_consumer_and_takes_offers(world):
     queue, other, apart = world.open(), world.open(), world.open("apart")
     offer(queue, world, "ab")
     held = queue.try_poll()
     assert other.pause() is True
     assert (queue.paused, other.paused, apart.paused) == (True, True, False)
-    assert queue.pause() is False
+    assert queue.pause("another reason") is False
     assert queue.try_poll() is None
     assert other.try_poll_many(10).payload == []
     assert queue.get_next_batch(10) == []
@@ -83,14 +104,16 @@ def test_schedules_go_on_while_their_queue_is_paused(queue, world):
 
 
 def test_queues_are_listed_by_name(database):
-    database.open("mail").pause()
+    paused = database.open("mail")
+    paused.pause("later")
+    by = f"{paused._session.storage.holder} at {datetime.fromtimestamp(database.now, timezone.utc):%Y-%m-%d %H:%M:%S} UTC: later"
     database.open("mail")
     database.open("mail", codec=BytesCodec())
     database.open("bills")
     assert DelayedQueue.queues(database.url, table=database.table) == [
-        QueueInfo("bills", "json", False, 0, 0, 0, 0.0, 0),
-        QueueInfo("mail", "bytes", False, 0, 0, 0, 0.0, 0),
-        QueueInfo("mail", "json", True, 0, 0, 0, 0.0, 0),
+        QueueInfo("bills", "json", False, None, 0, 0, 0, 0.0, 0),
+        QueueInfo("mail", "bytes", False, None, 0, 0, 0, 0.0, 0),
+        QueueInfo("mail", "json", True, by, 0, 0, 0, 0.0, 0),
     ]
 
 

@@ -178,7 +178,6 @@ def test_a_take_says_how_many_of_the_handled_it_ended_and_looks_below_the_mark_u
         start=lambda: starts.pop(0), polled=lambda *seen: polled.append(seen[0]), heard=lambda: starts.append(LOWEST),
         is_empty=lambda: len(polled) > 2,
     )  # fmt: skip
-    storage._latest_group[kind] = None  # a first fetch, which looks for groups, has no use for the mark
 
     def take(most, lock, *starts_at, done=None):
         starts.extend(starts_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
@@ -17,6 +18,7 @@ from drainq.delayed.cron.tick_times import (
     cron_ticks,
     missed_ticks,
     periodic_ticks,
+    remembered,
 )
 
 UTC, LORD_HOWE = timezone.utc, "Australia/Lord_Howe"
@@ -191,3 +193,28 @@ def test_a_year_of_missed_seconds_costs_no_year_of_steps():
     now = last + timedelta(days=365)
     assert missed_ticks(seconds_after, last, now, 10) == [now - timedelta(seconds=n) for n in range(9, -1, -1)]
     assert stepped < 200
+
+
+@pytest.mark.parametrize("expression", ["*/7 * * * *", "30 2 * * *", "0 0 1 * *"])
+@given(steps=st.lists(st.integers(-7_200, 7_200), max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_remembered_ticks_are_those_computed_anew_whichever_way_the_clock_goes(expression, steps):
+    ticks_after = partial(cron_ticks, expression, ZoneInfo("Europe/Berlin"))
+    again = remembered(ticks_after)
+    now = datetime(2025, 3, 29, 22, tzinfo=UTC)  # the clocks change in the night
+    for step in steps:
+        now += timedelta(seconds=step)
+        assert list(islice(again(now), 4)) == list(islice(ticks_after(now), 4))
+
+
+def test_remembered_ticks_are_computed_once_for_each_tick():
+    computed = []
+
+    def ticks_after(now):
+        computed.append(now.second)
+        yield from periodic_ticks(timedelta(seconds=10), now)
+
+    again = remembered(ticks_after)
+    for second in range(30):
+        next(again(datetime(2025, 1, 1, 0, 0, second, tzinfo=UTC)))
+    assert computed == [0, 10, 20]

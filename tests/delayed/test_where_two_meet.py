@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import drainq.delayed.admin
-import drainq.delayed.consume_loop
+import drainq.delayed.consume
 import drainq.delayed.offer
 import drainq.delayed.poll
 import drainq.delayed.queue
@@ -29,7 +29,7 @@ from tests.delayed.test_consume_loop import Away, Bench, prefetching
 
 @pytest.fixture(autouse=True)
 def every_handler_is_quick(monkeypatch):
-    monkeypatch.setattr(drainq.delayed.consume_loop, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(drainq.delayed.consume, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 def calls_of(target, name, monkeypatch, answer=None):

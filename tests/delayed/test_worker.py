@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import re
 import signal
 import subprocess
@@ -193,6 +194,9 @@ async def tasks(envelope):
 def scrapes(envelope):
     seen.append(drainq.monitoring.prometheus_text())
 
+def fails(envelope):
+    raise ValueError("not now")
+
 def opened():
     return drainq.delayed.DelayedQueue.open(URL, "mail", table=TABLE, codec=drainq.delayed.MsgspecCodec(int))
 
@@ -225,6 +229,14 @@ def test_the_command_works_with_a_handler_from_the_working_directory(call, datab
     assert call("work", f"my_handlers:{kind}", *options) == (0, "handled 5\n", "")
     assert sorted(handlers()) == [(n, ["w1"]) for n in range(5)] and queue.stats().ready == 0
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_log_lines_of_the_command_have_a_time(call, database, handlers, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    database.open(clock=None).offer("a", 7)
+    code, out, err = call("work", "my_handlers:fails", "--queue", "mail", "--until-empty")
+    assert (code, out) == (0, "handled 0\n")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ERROR the handler of delayed queue 'mail' failed on", err)
 
 
 def test_the_command_publishes_its_counters_while_it_works(call, database, handlers):  # noqa: F811

@@ -18,7 +18,7 @@ from drainq.delayed.coroutines import twin
 from drainq.delayed.database_retry import with_retries
 from drainq.delayed.dead_letters_redrive import DeadLetterAdmin, check_prefix
 from drainq.delayed.errors import QueueBroken
-from drainq.delayed.message import When, check_count, check_key, to_ms
+from drainq.delayed.message import When, check_count, check_key, check_text, from_ms, to_ms
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.records import Chosen, FinishedAttempt, QueueInfo, StoredMessage
@@ -213,15 +213,23 @@ class Admin(DeadLetterAdmin):
 
     # --- pausing
 
-    def pause(self) -> bool:
+    def pause(self, reason: str = "") -> bool:
         """Stop the delivery of messages, to every consumer of the queue in every process, until :meth:`resume`.
 
         Offers and schedules continue, and consumers finish the messages in flight.
 
+        Args:
+            reason: a text for other operators. :meth:`queues` shows it, with the time and the name of this process.
+
         Returns:
-            Whether the queue was not paused before.
+            Whether the queue was not paused before. If it was, the first reason stays.
         """
-        return self._set_paused(True)
+        if not isinstance(reason, str):
+            raise TypeError(f"reason must be a text, got {reason!r}")
+        check_text(reason, "reason")
+        now = from_ms(self._session.now())
+        by = f"{self._session.storage.holder} at {now:%Y-%m-%d %H:%M:%S} UTC"
+        return self._set_paused(True, f"{by}: {reason}" if reason else by)
 
     def resume(self) -> bool:
         """Undo :meth:`pause`. Return whether the queue was paused.
@@ -244,11 +252,11 @@ class Admin(DeadLetterAdmin):
         """Return whether the queue is paused, read from the database."""
         return await self._session.calls.run(lambda: self.paused)
 
-    def _set_paused(self, paused: bool) -> bool:
+    def _set_paused(self, paused: bool, by: str | None = None) -> bool:
         session = self._session
         return session.call(
             lambda: session.storage.set_paused(
-                session.kind, name=session.name, type_name=session.codec.type_name, paused=paused
+                session.kind, name=session.name, type_name=session.codec.type_name, paused=paused, by=by
             )
         )
 

@@ -145,6 +145,8 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         command = commands.add_parser(name, help=text)
         _add_queue(command)
         _add_output(command)
+        if name == "pause":
+            command.add_argument("--reason", default="", metavar="TEXT", help="shown by `queues`, with your name")
         command.set_defaults(run=_guarded(does.pause if name == "pause" else does.resume))
 
     history = commands.add_parser("history", help="list the latest attempts that ended, if the queue remembers them")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -279,6 +281,9 @@ def queues(arguments: argparse.Namespace) -> None:
             for q in queues
         ],
     )
+    for queue in queues:
+        if queue.paused_by is not None:
+            print_line(f"{printable(queue.name)} was paused by {printable(queue.paused_by)}")
 
 
 def schedules(arguments: argparse.Namespace) -> None:
@@ -303,7 +308,9 @@ def schedules(arguments: argparse.Namespace) -> None:
 
 def pause(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
-        changed = queue.pause()
+        with suppress(Exception):  # a user without a name
+            queue._session.name_consumer(getpass.getuser())
+        changed = queue.pause(arguments.reason)
     answer(arguments, {"paused": True, "changed": changed}, "paused" if changed else "it was paused already")
 
 

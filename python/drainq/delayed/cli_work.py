@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ def work(arguments: argparse.Namespace) -> None:
     handler = _loaded(arguments.handler)
     options = {"concurrency": arguments.concurrency, "grace": arguments.grace, "time_limit": arguments.time_limit}
     options["until"] = "empty" if arguments.until_empty else None
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # unless the handler's module has done so
     with _opened(arguments) as queue, _watched(queue, arguments.metrics_port):
         if is_async(handler):
             handled = asyncio.run(_consume_async(queue, handler, options))

@@ -8,6 +8,7 @@ and waits on the caller's event loop, in one task for each loop.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import suppress
@@ -72,17 +73,24 @@ def _run(loop: ConsumerLoop, handler: Callable[[Any], object], stop: Any) -> int
     """Run a loop in this thread."""
     steps = loop.run()
     error: BaseException | None = None
+    step: Leased | Pause | int | None
     try:
-        while not isinstance(step := steps.send(error), int):
+        while True:
+            step = loop.follow() if error is None else None
+            if step is None:
+                step = steps.send(error)
             error = None
+            if isinstance(step, int):
+                return step
             if isinstance(step, Pause):
                 _sleep(loop.session, stop, step)
                 continue
+            began = time.monotonic()
             try:
                 check_answer("the handler", handler(step))
             except BaseException as raised:
                 error = raised
-        return step
+            loop.took = time.monotonic() - began
     finally:
         steps.close()
 
@@ -178,10 +186,13 @@ async def _run_async(
         stopping.add_done_callback(lambda _: changed.give())
     session.wakeup.add_listener(changed.give)
     running: Future[Leased | Pause | int] | None = None
+    step: Leased | Pause | int | None
     try:
         while True:
-            running = session.calls.submit(partial(steps.send, error))
-            step = await asyncio.shield(asyncio.wrap_future(running))
+            step = loop.follow() if error is None else None
+            if step is None:
+                running = session.calls.submit(partial(steps.send, error))
+                step = await asyncio.shield(asyncio.wrap_future(running))
             error = None
             if isinstance(step, int):
                 return step
@@ -190,10 +201,13 @@ async def _run_async(
                 if session.wakeup.count() == step.noted and not (session.closed or stopped.is_set()):
                     await changed.wait(step.seconds)
                 continue
+            began = time.monotonic()
             try:
                 await handler(step)
             except Exception as failed:
                 error = failed
+            finally:
+                loop.took = time.monotonic() - began
     except BaseException as cut_off:
         stopped.is_cut_off = True
         if running is not None:

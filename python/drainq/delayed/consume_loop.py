@@ -1,6 +1,7 @@
 """The loop that passes messages to a handler: fetches, acknowledges, releases, buries.
 
-The loop is a generator, which yields each envelope for the handler and each pause. ``consume.py`` runs it.
+The loop is a generator, which yields each envelope for the handler and each pause. ``consume.py`` runs it. A message
+that was prefetched can follow the last without a step of the generator, if its caller must not wait.
 
 One statement acknowledges a message and fetches the next, so a message costs one round trip and one commit. If the
 handler is quick, several messages share them (see :mod:`drainq.delayed.consume_prefetch`).
@@ -18,8 +19,7 @@ handler is quick, several messages share them (see :mod:`drainq.delayed.consume_
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from drainq.arguments import whole
@@ -28,7 +28,6 @@ from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
-from drainq.delayed.message import from_ms
 from drainq.delayed.storage.records import Fetched, Held, Row, new_lock, taken_at
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
@@ -94,7 +93,12 @@ def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
 
 
 class ConsumerLoop:
-    """One consumer. ``handled`` counts its messages."""
+    """One consumer.
+
+    Attributes:
+        handled: how many messages it has handled.
+        took: seconds of the latest call of the handler, set by the caller.
+    """
 
     def __init__(
         self,
@@ -118,8 +122,13 @@ class ConsumerLoop:
         self._lock: str | None = None  # of the last fetch
         self._done: Held | None = None
         self._was_asked = False  # whether a fetch that acknowledges ``done`` was tried, and its answer lost
-        self._freed: set[str | None] = set()  # the groups of messages that the next fetch acknowledges
+        self._freed: set[str] = set()  # the groups of messages that the next fetch acknowledges
         self.handled = 0
+        self.took = 0.0
+        self._envelope: Leased | None = None  # that the handler has
+        self._rows: Sequence[Row] = ()  # its messages
+        self._taken: Prefetched | None = None  # what waits behind it
+        self._too_late = 0  # the time (milliseconds) from which that is given back
         self._tries = Tries(session.retry.backoff)
         self._backoff = backoff
         retries = session.retry.max_retries
@@ -151,6 +160,29 @@ class ConsumerLoop:
             finally:
                 self._flush()
         yield self.handled
+
+    def follow(self) -> Leased | None:
+        """Return the next prefetched message, after the handler has returned from the last.
+
+        Returns None, for the generator to go on, if none is left, or if the next step might wait: for the database, or
+        for a lock that is held during a call of it.
+        """
+        taken, envelope, session = self._taken, self._envelope, self.session
+        if taken is None or envelope is None or envelope._settled or session.clock_waits:
+            return None
+        now = session.now()
+        if now >= self._too_late or self._stopped():
+            return None
+
+        def following() -> Leased | None:
+            found = taken.swap(self._rows[0].id)
+            return None if found is None else AckEnvelope(session, found[1], found[0], envelope._lock, now)
+
+        if (after := self._keeper.follow(following, now / 1000)) is not None:
+            session.activity.handled(self.took)
+            self._succeeded()
+            self._envelope, self._rows, self.took = after, after._rows, 0.0
+        return after
 
     def _step(self) -> Steps:
         session = self.session
@@ -211,16 +243,17 @@ class ConsumerLoop:
             self._give_back(Held(lock, tuple(row.id for row in rows[1:])))
             yield from self._handle(rows[:1], payloads[:1], lock)
             return
-        too_late = rows[0].due_at - round(session.time.acquire_timeout * 500)
-        taken = session.prefetched(rows, payloads, lock)
+        self._too_late = rows[0].due_at - round(session.time.acquire_timeout * 500)
+        taken = self._taken = session.prefetched(rows, payloads, lock)
         with session.prefetching(taken):
             try:
-                while session.now() < too_late and not self._stopped() and (found := taken.next()) is not None:
-                    yield from self._handle([found[0]], [found[1]], lock, taken)
+                while session.now() < self._too_late and not self._stopped() and (found := taken.next()) is not None:
+                    yield from self._handle([found[0]], [found[1]], lock)
                     if self._done is not None:
                         taken.handled(self._done)
                         self._done = None
             finally:
+                self._taken = None
                 if self._done is not None:
                     taken.handled(self._done)
                 self._done, waiting = taken.rest()
@@ -229,26 +262,26 @@ class ConsumerLoop:
                 if waiting is not None:
                     self._give_back(waiting)
 
-    def _handle(self, rows: list[Row], payloads: list[Any], lock: str, taken: Prefetched | None = None) -> Steps:
+    def _handle(self, rows: list[Row], payloads: list[Any], lock: str) -> Steps:
         held = Held(lock, tuple(row.id for row in rows))
         if self._stopped():
             self._give_back(held)
             return
-        now = from_ms(self.session.now())
+        now = self.session.now()
         envelope: Leased
         if self._batch_size > 1:
             envelope = AckBatch(self.session, payloads, rows, lock, now)
         else:
             envelope = AckEnvelope(self.session, payloads[0], rows[0], lock, now)
-        self._keeper.hold(envelope, taken)
-        started = time.monotonic()
+        self._envelope, self._rows, self.took = envelope, rows, 0.0
+        self._keeper.hold(envelope, self._taken)
         error: BaseException | None = GeneratorExit()
         try:
             error = yield envelope
         finally:
+            envelope, self._envelope = self._envelope, None  # one that followed the first, perhaps
             self._keeper.let_go()
-            took = time.monotonic() - started
-            self.session.activity.handled(took)
+            self.session.activity.handled(self.took)
             if not (error is None or isinstance(error, Exception)) and envelope._rows and not envelope._settled:
                 self._give_back(envelope._held())
         if self._keeper.was_overdue and (error is None or isinstance(error, Exception)):
@@ -258,11 +291,16 @@ class ConsumerLoop:
         elif error is not None:
             raise error
         else:
-            self._pace.handled(took)
-            self.handled += len(rows)
-            self._freed.update(row.group for row in rows if row.group is not None)
+            self._succeeded()
             if envelope._rows and not envelope._settled:  # else the handler has settled it
                 self._done = envelope._held()
+
+    def _succeeded(self) -> None:
+        self._pace.handled(self.took)
+        self.handled += len(self._rows)
+        for row in self._rows:
+            if row.group is not None:
+                self._freed.add(row.group)
 
     def _overdue(self, envelope: Leased) -> None:
         """Fail the messages of a handler that runs too long. Its acknowledgement will change nothing."""

@@ -115,6 +115,21 @@ class Prefetched:
         with self._mutex:
             self._handled.extend(held.ids)
 
+    def swap(self, handled: int) -> tuple[Row, Any] | None:
+        """Note the id of a handled message and return the next one.
+
+        Returns None, and notes nothing, if none is left, or if a call of the database is settling them.
+        """
+        if not self._mutex.acquire(blocking=False):
+            return None
+        try:
+            if not self._waiting:
+                return None
+            self._handled.append(handled)
+            return self._waiting.popleft()
+        finally:
+            self._mutex.release()
+
     def settle(self) -> None:
         """Acknowledge the handled messages and release the waiting ones. A failed try leaves both unchanged.
 

@@ -35,20 +35,24 @@ class Leased:
     As a context manager it acknowledges its messages at the end of the block, or releases them if the block raises.
 
     Attributes:
-        timestamp: the time of the poll by the queue's clock, in UTC.
         source: the name of the queue.
         revoked: whether ``consume`` has found, when it extended the lease, that the message was dropped, released,
             updated or taken over, or has given it back at the end of the grace or of the time limit. A long handler can
             end early then.
     """
 
-    def __init__(self, session: Session, rows: Sequence[Row], lock: str | None, timestamp: datetime) -> None:
+    def __init__(self, session: Session, rows: Sequence[Row], lock: str | None, polled_at: int) -> None:
         self._session = session
         self._rows = list(rows)
         self._lock = lock
         self._settled = self.revoked = False
-        self.timestamp = timestamp
+        self._polled_at = polled_at
         self.source: str = session.source
+
+    @property
+    def timestamp(self) -> datetime:
+        """The time of the poll by the queue's clock, in UTC."""
+        return from_ms(self._polled_at)
 
     @property
     def delivery_type(self) -> DeliveryType:
@@ -204,8 +208,8 @@ class AckEnvelope(Leased, Generic[T]):
         False
     """
 
-    def __init__(self, session: Session, payload: T, row: Row, lock: str | None, timestamp: datetime) -> None:
-        super().__init__(session, (row,), lock, timestamp)
+    def __init__(self, session: Session, payload: T, row: Row, lock: str | None, polled_at: int) -> None:
+        super().__init__(session, (row,), lock, polled_at)
         self.payload: T = payload
         self.message_id: str = row.key
 
@@ -231,9 +235,9 @@ class AckBatch(Leased, Generic[T]):
     """
 
     def __init__(
-        self, session: Session, payload: list[T], rows: Sequence[Row], lock: str | None, timestamp: datetime
+        self, session: Session, payload: list[T], rows: Sequence[Row], lock: str | None, polled_at: int
     ) -> None:
-        super().__init__(session, rows, lock, timestamp)
+        super().__init__(session, rows, lock, polled_at)
         self.payload: list[T] = payload
         self.message_id: list[str] = [row.key for row in rows]
 

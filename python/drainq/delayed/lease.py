@@ -58,9 +58,28 @@ class LeaseKeeper:
     def hold(self, envelope: Leased, prefetched: Prefetched | None = None) -> None:
         """Begin to keep this envelope's lease, and to watch its prefetch."""
         with self._lock:
-            self._envelope, self._began = envelope, self._session.clock.now()
-            self._held_since, self.was_overdue = self._began, False
-            self._prefetched, self._seen = prefetched, False
+            self._prefetched = prefetched
+            self._watch(envelope, self._session.clock.now())
+
+    def _watch(self, envelope: Leased, now: float) -> None:
+        self._envelope, self._began, self._held_since = envelope, now, now
+        self.was_overdue = self._seen = False
+
+    def follow(self, take: Callable[[], Leased | None], now: float) -> Leased | None:
+        """Keep the lease of the envelope that ``take`` returns, if any, in place of the last one's, from ``now`` on.
+
+        Returns None, and changes nothing, if a check is running, which may wait for the database, or if the messages
+        were taken from the handler.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            envelope = None if self._envelope is None else take()
+            if envelope is not None:
+                self._watch(envelope, now)
+            return envelope
+        finally:
+            self._lock.release()
 
     def let_go(self) -> None:
         """Stop keeping the lease."""

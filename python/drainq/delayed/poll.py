@@ -15,7 +15,7 @@ from drainq.backoff import Backoff
 from drainq.delayed.consume import consume, consume_async
 from drainq.delayed.coroutines import twin
 from drainq.delayed.envelope import AckBatch, AckEnvelope, Leased
-from drainq.delayed.message import check_count, check_key, from_ms
+from drainq.delayed.message import check_count, check_key
 from drainq.delayed.storage.records import Held
 from drainq.delayed.storage_session import Session
 from drainq.loop_signal import LoopSignal
@@ -86,7 +86,7 @@ class PollMethods(Generic[T]):
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
         rows, payloads, lock, _ = self._session.acquire(check_count("n", n)) if n > 0 else ([], [], None, None)
-        return AckBatch(self._session, payloads, rows, lock if rows else None, from_ms(self._session.now()))
+        return AckBatch(self._session, payloads, rows, lock if rows else None, self._session.now())
 
     def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
         """Wait for a due message and take the earliest.
@@ -338,7 +338,7 @@ class PollMethods(Generic[T]):
         if batch_size <= 0:
             return []
         rows, payloads, lock, _ = self._session.acquire(batch_size)
-        now = from_ms(self._session.now())
+        now = self._session.now()
         return [AckEnvelope(self._session, payload, row, lock, now) for row, payload in zip(rows, payloads)]
 
     def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
@@ -363,7 +363,7 @@ class PollMethods(Generic[T]):
         rows, payloads, lock, next_due = session.acquire(1)
         if not rows:
             return None, session.pause_until(next_due)
-        return AckEnvelope(session, payloads[0], rows[0], lock, from_ms(session.now())), 0.0
+        return AckEnvelope(session, payloads[0], rows[0], lock, session.now()), 0.0
 
     def read(self, key: str) -> AckEnvelope[T] | None:
         """Read the message of a key without taking it.
@@ -386,6 +386,6 @@ class PollMethods(Generic[T]):
             raise ValueError(f"the payload cannot be decoded as {session.codec.type_name}: {why}") from to_show(
                 error, values=session.log_values
             )
-        return AckEnvelope(session, payload, row, None, from_ms(session.now()))
+        return AckEnvelope(session, payload, row, None, session.now())
 
     read_async = twin(read)

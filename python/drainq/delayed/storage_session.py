@@ -72,6 +72,8 @@ class Session:
         self._keep_dead, self._purge_at = seconds_or_none("keep_dead", settings.keep_dead), 0
         self._consumer: tuple[str, ...] = () if settings.consumer is None else (settings.consumer,)
         self.clock = settings.clock
+        self.clock_waits = settings.database_time
+        """Whether the clock's time may have to be asked of the database."""
         if settings.database_time:
             self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
         self._ranked = self._grouped = False

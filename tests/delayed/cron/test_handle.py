@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 import drainq.delayed.cron.schedule_handle
 import drainq.delayed.cron.schedule_watch
 from drainq.delayed import CronMessage, DelayedQueue
+from drainq.delayed.cron import schedule_watch
 from drainq.delayed.cron.admin import Plan
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.schedule_watch import Jumps, Watch
@@ -216,6 +218,24 @@ def test_the_watch_asks_once_for_all_due_ticks_and_wakes_only_the_schedules_with
     assert (made.put_offs, missing.put_offs) == ([(1000.0, 7.5)], [])
 
 
+def test_the_watch_begins_some_checks_at_a_time_and_asks_again_before_the_next_ones(now, clock):
+    most, asked, made = schedule_watch._AT_ONCE, [], set()
+    watch = Watch(clock, lambda keys: asked.append(len(keys)) or made)
+    watch._watched = schedules = [Planned(now, f"{n}") for n in range(2 * most + 10)]
+    assert watch._turn() < schedule_watch._OTHER_SLICE
+    begun = [schedule for schedule in schedules if schedule.woken]
+    assert len(begun) == most and asked == [most]
+    for schedule in begun:
+        schedule.due_at = math.inf  # as during a check
+    assert watch._turn() < schedule_watch._OTHER_SLICE and asked == [most]
+    for schedule in begun[:20]:
+        schedule.due_at = 1010.0
+    made |= {schedule.name for schedule in schedules if schedule not in begun}  # by another process
+    assert watch._turn() < schedule_watch._OTHER_SLICE and asked == [most, 20]
+    assert sum(bool(schedule.woken) for schedule in schedules) == most
+    assert sum(bool(schedule.put_offs) for schedule in schedules) == 20
+
+
 def test_a_watch_that_cannot_ask_for_ticks_leaves_that_to_the_checks(now, clock):
     watch = Watch(clock, lambda keys: 1 / 0)
     watch._watched = [schedule] = [Planned(now, "made")]
@@ -226,9 +246,9 @@ def test_a_watch_that_cannot_ask_for_ticks_leaves_that_to_the_checks(now, clock)
 def test_a_schedule_that_is_put_off_is_due_then_and_its_own_timer_rings_after_the_watch(clock):
     handle = handle_of(lambda handle: 12.5, clock, plan=lambda now: ([], 1.0))
     handle._repeat, told = SimpleNamespace(wake_after=lambda seconds: told.append(seconds)), []
-    assert handle._turn() == 12.5 + 2 and handle.due_at == 1012.5
+    assert handle._turn() == 12.5 + 5 and handle.due_at == 1012.5
     handle.put_off(1000.0, 5.0)
-    assert (handle.due_at, told) == (1005.0, [7.0])
+    assert (handle.due_at, told) == (1005.0, [10.0])
 
 
 def test_a_watch_repeats_once_for_all_its_schedules_and_ends_with_the_last(now, clock, monkeypatch):

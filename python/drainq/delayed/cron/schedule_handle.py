@@ -36,7 +36,7 @@ _log = logging.getLogger("drainq")
 
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
 _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
-_LATER = 2.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
+_LATER = 5.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
 _SAY_AGAIN = 60.0  # seconds between two log entries about a schedule that goes on failing
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 

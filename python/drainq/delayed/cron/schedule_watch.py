@@ -12,6 +12,7 @@ that for all schedules at once, so no schedule needs its own thread or timer.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,13 +33,17 @@ Leases have another timer: a user's functions run here, and 16 functions that ha
 """
 
 _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings: of the machine's clock, of another clock
+_AT_ONCE = 64
+"""The most checks that run at once. More due schedules wait, and are asked for again, because another process that has
+the same schedules may make their ticks meanwhile."""
+_SOON = 0.02  # seconds until those are looked at
 
 
 class Watched(Protocol):
     """The interface of a watched schedule."""
 
     due_at: float
-    """The time of the next check, on the queue's clock."""
+    """The time of the next check, on the queue's clock; infinite during a check."""
 
     def wake(self) -> None:
         """Start a check as soon as possible."""
@@ -117,10 +122,12 @@ class Watch:
         except Exception:
             _log.exception("a schedule's clock could not be read; next try in %g s", self._slice)
             return self._slice
-        due = [schedule for schedule in self._all() if schedule.due_at <= now]
-        for schedule in self._without_ticks(due, now):
+        watched = self._all()
+        due = [schedule for schedule in watched if schedule.due_at <= now]
+        room = max(0, _AT_ONCE - sum(schedule.due_at == math.inf for schedule in watched))
+        for schedule in self._without_ticks(due[:room], now):
             schedule.wake()
-        return self._slice
+        return min(_SOON, self._slice) if due[room:] else self._slice
 
     def _without_ticks(self, due: Sequence[Watched], now: float) -> list[Watched]:
         """Put off the checks of schedules whose ticks other processes have made. Return the other schedules."""

@@ -35,7 +35,14 @@ from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of
 from drainq.delayed.cron.cron_message import CronMessage, microseconds
 from drainq.delayed.cron.daily_schedule import CronDailySchedule, duration_of, zone_of
 from drainq.delayed.cron.schedule_handle import CronHandle
-from drainq.delayed.cron.tick_times import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
+from drainq.delayed.cron.tick_times import (
+    checked_expression,
+    checked_period,
+    cron_ticks,
+    missed_ticks,
+    periodic_ticks,
+    remembered,
+)
 from drainq.delayed.storage_session import Session
 from drainq.threads import ClosedByBlock
 
@@ -292,9 +299,10 @@ class CronService(CronChecks[T], ClosedByBlock):
         If ticks are closer to each other than checks, one check plans several.
         """
         catch_up_with = self._catching_up(schedule.config_hash, schedule.key_prefix, ticks_after, catch_up)
+        ticks_from = remembered(ticks_after)
 
         def ahead(now: datetime) -> tuple[list[datetime], timedelta]:
-            coming = ticks_after(now)
+            coming = ticks_from(now)
             first, second = next(coming), next(coming)
             again = max((second - first) / 4, _SHORTEST_LOOK)
             times = list(takewhile(lambda at: at is first or at <= now + 2 * again, chain([first, second], coming)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from itertools import takewhile
+from itertools import chain, islice, takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -57,6 +57,20 @@ def periodic_ticks(period: timedelta, after: datetime) -> Iterator[datetime]:
     while True:
         yield tick
         tick += period
+
+
+def remembered(ticks_after: Callable[[datetime], Iterator[datetime]]) -> Callable[[datetime], Iterator[datetime]]:
+    """Return a function with the same ticks, which computes the next two once, however often it is asked for them."""
+    latest: tuple[datetime, list[datetime]] | None = None  # a time, and the next ticks
+
+    def after(now: datetime) -> Iterator[datetime]:
+        nonlocal latest
+        known = latest  # another thread may ask, too
+        if known is None or not known[0] <= now < known[1][0]:
+            known = latest = now, list(islice(ticks_after(now), 2))
+        return chain(known[1], ticks_after(known[1][-1]))
+
+    return after
 
 
 def checked_expression(expression: str) -> str:

@@ -256,8 +256,9 @@ class Storage(OperatorCalls):
             cursor.execute(self._sql["MARK_RANKED"], values)
 
     @abstractmethod
-    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
-        """Pause a queue, so that no message is acquired from it, or resume it. Return whether that changed it."""
+    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool, by: str | None = None) -> bool:
+        """Pause a queue, so that no message is acquired from it, or resume it. Return whether that changed it. ``by``:
+        who paused it, when and why."""
 
     # --- schedules
 

@@ -159,8 +159,10 @@ class OperatorCalls(ABC):
     def overview(self, now: int) -> list[QueueInfo]:
         """Return the queues of this table by name, each with the number of its messages, in one statement."""
         return [
-            QueueInfo(name, codec, bool(paused), ready, later, held, age_of(oldest, now), dead)
-            for name, codec, paused, ready, later, held, oldest, dead in self._ask_patiently("OVERVIEW", {"now": now})
+            QueueInfo(name, codec, bool(paused), by, ready, later, held, age_of(oldest, now), dead)
+            for name, codec, paused, by, ready, later, held, oldest, dead in self._ask_patiently(
+                "OVERVIEW", {"now": now}
+            )
         ]
 
     def is_paused(self, kind: str) -> bool:

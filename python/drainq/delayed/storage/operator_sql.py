@@ -134,7 +134,7 @@ QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "n
 """The queues of the table."""
 
 OVERVIEW = """
-SELECT q."name", q."typeName", q."paused", COALESCE(due.ready, 0),
+SELECT q."name", q."typeName", q."paused", q."pausedBy", COALESCE(due.ready, 0),
     COALESCE(due.stored - due.ready, 0) - COALESCE(flying.n, 0), COALESCE(flying.n, 0), due.oldest, COALESCE(dead.n, 0)
 FROM {queues} AS q
 LEFT JOIN (

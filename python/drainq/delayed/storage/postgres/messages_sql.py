@@ -196,9 +196,10 @@ INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (%(kind)s, %(name)s, %
 """Record the name and codec of a kind."""
 
 SET_PAUSED = """
-INSERT INTO {queues} AS q ("pKind", "name", "typeName", "paused")
-VALUES (%(kind)s, %(name)s, %(type)s, %(paused)s)
-ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused" WHERE q."paused" <> EXCLUDED."paused"
+INSERT INTO {queues} AS q ("pKind", "name", "typeName", "paused", "pausedBy")
+VALUES (%(kind)s, %(name)s, %(type)s, %(paused)s, %(by)s)
+ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused", "pausedBy" = EXCLUDED."pausedBy"
+    WHERE q."paused" <> EXCLUDED."paused"
 RETURNING xmax = 0
 """
 """Pause or resume a queue. Returns true for a new queue, false if it changed, no row if it was so already."""

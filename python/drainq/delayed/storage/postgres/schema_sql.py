@@ -198,6 +198,10 @@ MIGRATIONS = (
             ADD COLUMN IF NOT EXISTS "holder" TEXT NULL
         """,
     ),
+    (
+        "who paused a queue",
+        'ALTER TABLE {queues} ADD COLUMN IF NOT EXISTS "pausedBy" TEXT NULL',
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;
 its keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the message

@@ -56,7 +56,7 @@ class PostgresStatements(Storage):
         self._poll_period, self._poll_period_ms = poll_period, 1 + round(min(poll_period, 1e9) * 1000)
         self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
-        self._latest_group: dict[str, str | None] = {}  # of the messages taken; None: none had a group
+        self._latest_group: dict[str, str] = {}  # of each kind with groups, that of the latest message taken
         self._turns = cycle(range(_TURNS))  # 0: that of the messages without a group
         self._marks: dict[str, ScanFloor] = {}
         self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks

@@ -96,8 +96,8 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
 
     # --- the queue
 
-    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
-        found = self._ask("SET_PAUSED", {"kind": kind, "name": name, "type": type_name, "paused": paused})
+    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool, by: str | None = None) -> bool:
+        found = self._ask("SET_PAUSED", {"kind": kind, "name": name, "type": type_name, "paused": paused, "by": by})
         self._mark(kind).heard()  # polls while it was paused have proved nothing
         return bool(found) and (paused or not found[0][0])  # a new row that is not paused changes nothing
 

@@ -29,7 +29,6 @@ _long, _integer = struct.Struct("!q").unpack, struct.Struct("!i").unpack
 _numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, priority
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 _ORDER = operator.attrgetter("priority", "scheduled_at", "id")
-_TRUE = b"\x01"
 _FEW = 4
 """How many messages at most are acknowledged by the statement that takes the next ones.
 
@@ -76,10 +75,9 @@ class PostgresTakes(PostgresStatements):
         """Take messages by the statement that ``ask`` runs."""
         if kind in self._by_priority:
             return self._acquire_by(ask, "priority", kind, limit, values)
-        if self._latest_group.get(kind, "") is None:
+        if kind not in self._latest_group:
             return self._acquire_by(ask, "due", kind, limit, values)
         near = fetched = self._acquire_by(ask, "near", kind, limit, values)
-        self._latest_group.setdefault(kind, None)
         if near.rows or near.next_due is None or near.next_due > values["now"]:
             return near
         values = {name: value for name, value in values.items() if name not in ("done", "held")}
@@ -106,9 +104,13 @@ class PostgresTakes(PostgresStatements):
                 continue
         took = time.monotonic() - started
         fetched = _fetched(answer, values)
-        if not fetched.rows and order != "priority" and answer.get_value(0, 1) == _TRUE:  # it looked for no message
-            self._by_priority.add(kind)
-            return self._acquire_by(ask, "priority", kind, limit, values)._replace(acked=fetched.acked)
+        instead = None if fetched.rows or order == "priority" else answer.get_value(0, 1)
+        if instead is not None:  # it looked for no message
+            if instead == b"priority":
+                self._by_priority.add(kind)
+            else:
+                self._latest_group[kind] = ""
+            return self._acquire(ask, kind, limit, values)._replace(acked=fetched.acked)
         groups = [row.group for row in fetched.rows if row.group is not None]
         if groups:
             self._latest_group[kind] = groups[-1]

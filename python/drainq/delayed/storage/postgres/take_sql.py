@@ -131,13 +131,22 @@ _FIRST_ACK = """
 
 _ANSWER = """
 SELECT count.acked,
-    CASE WHEN taken."id" IS NULL THEN (SELECT "ranked" FROM {queues} WHERE "pKind" = %(kind)s) END,
+    CASE WHEN taken."id" IS NULL THEN {instead} END,
     CASE WHEN taken."id" IS NULL THEN {next} END,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
-"""At least one row. Only if no message was taken, it also tells whether the queue is delivered by priority, and the
-next due time until ``soon``. A search without that end would read the dead rows at the ends of former leases."""
+"""At least one row. Only if no message was taken, it also tells the order in which the queue must be searched instead,
+and the next due time until ``soon``. A search without that end would read the dead rows at the ends of former
+leases."""
+
+_INSTEAD = """CASE
+        WHEN EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "ranked") THEN 'priority'{or_near} END"""
+
+_DUE = f"""
+due AS MATERIALIZED ({_EARLIEST.replace('"id" FROM', '"id", "inGroup" FROM', 1).replace("{free}", "")}),"""
+_A_GROUP = 'EXISTS (SELECT 1 FROM due WHERE "inGroup" IS NOT NULL)'
+"""The earliest messages, and whether one of them has a group, which costs a queue without groups next to nothing."""
 
 _NEXT = """(
         SELECT pg_catalog.min("scheduledAt") FROM {table}
@@ -150,14 +159,23 @@ _NEXT_AFTER_NEAR = f"""COALESCE((
 """A time that has passed if not all due messages were read."""
 
 
-def _statement(which: str, *, acknowledge: bool) -> str:
-    near = which == _NEAR
-    answer = _ANSWER.replace("{next}", _NEXT_AFTER_NEAR if near else _NEXT).replace(
-        "{acked}", "SELECT pg_catalog.count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
-    )
-    statement = f"WITH {_ACK if acknowledge else ''} taken AS ({_TAKE}){answer}"
-    statement = statement.replace("{which}", which.replace("{free}", (_FIRST_ACK if acknowledge else "") + _FREE))
-    return statement.replace("{but}", _BUT if acknowledge else "")
+def _statement(order: str, *, acknowledge: bool) -> str:
+    by_due = order == "due"
+    parts = {
+        "ack": _ACK if acknowledge else "",
+        "due": _DUE if by_due else "",
+        "which": _ORDERS[order],
+        "acked": "SELECT pg_catalog.count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked",
+        "instead": _INSTEAD,
+        "or_near": f" WHEN {_A_GROUP} THEN 'near'" if by_due else "",
+        "next": _NEXT_AFTER_NEAR if order == "near" else _NEXT,
+        "free": (_FIRST_ACK if acknowledge else "") + _FREE,
+        "but": _BUT if acknowledge else "",
+    }
+    statement = f"WITH {{ack}}{{due}} taken AS ({_TAKE}){_ANSWER}"
+    for name, part in parts.items():
+        statement = statement.replace(f"{{{name}}}", part)
+    return statement
 
 
 _ROOM = """
@@ -180,7 +198,7 @@ IS_BY_PRIORITY = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s
 """Whether a queue is delivered by priority."""
 
 _ORDERS: dict[str, str] = {
-    "due": _EARLIEST,
+    "due": f'SELECT "id" FROM due WHERE NOT {_A_GROUP}',
     "priority": _BY_PRIORITY,
     "near": _NEAR,
     "groups": _FIRST_OF_GROUPS,
@@ -188,12 +206,13 @@ _ORDERS: dict[str, str] = {
 }
 
 TAKE = {
-    (order, acknowledge): _statement(which, acknowledge=acknowledge)
-    for order, which in _ORDERS.items()
-    for acknowledge in (False, True)
+    (order, acknowledge): _statement(order, acknowledge=acknowledge)
+    for order in _ORDERS
+    for acknowledge in ((False,) if order in ("groups", "plain") else (False, True))
 }
 """Take messages: by due time, by priority, or of a queue with groups; with an acknowledgement or not.
 
-The variants without priorities take nothing, and report that, if the queue has priorities. An acknowledgement is part
-of the same round trip and commit. No row is both acknowledged and taken, even if its lease has ended.
+The variants without priorities take nothing, and report that, if the queue has priorities. The one by due time does so,
+too, if an earliest message has a group. An acknowledgement is part of the same round trip and commit. No row is both
+acknowledged and taken, even if its lease has ended.
 """

@@ -188,8 +188,9 @@ INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (:kind, :name, :type) 
 """Record the name and codec of a kind."""
 
 SET_PAUSED = """
-INSERT INTO {queues} ("pKind", "name", "typeName", "paused") VALUES (:kind, :name, :type, :paused)
-ON CONFLICT ("pKind") DO UPDATE SET "paused" = excluded."paused" WHERE "paused" <> excluded."paused"
+INSERT INTO {queues} ("pKind", "name", "typeName", "paused", "pausedBy") VALUES (:kind, :name, :type, :paused, :by)
+ON CONFLICT ("pKind") DO UPDATE SET "paused" = excluded."paused", "pausedBy" = excluded."pausedBy"
+    WHERE "paused" <> excluded."paused"
 """
 """Pause or resume a queue."""
 

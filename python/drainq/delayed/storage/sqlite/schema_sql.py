@@ -153,6 +153,10 @@ MIGRATIONS = (
         'ALTER TABLE {history} ADD COLUMN "error" TEXT NULL',
         'ALTER TABLE {history} ADD COLUMN "holder" TEXT NULL',
     ),
+    (
+        "who paused a queue",
+        'ALTER TABLE {queues} ADD COLUMN "pausedBy" TEXT NULL',
+    ),
 )
 """The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is.
 ``attemptsOf`` is the creation time of the message that ``attempts`` counts for: the source's library replaces a message

@@ -129,10 +129,10 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
 
     # --- the queue
 
-    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
+    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool, by: str | None = None) -> bool:
         with self._transaction() as cursor:
             before = bool(cursor.execute(self._sql["PAUSED"], {"kind": kind}).fetchone()[0])
-            values = {"kind": kind, "name": name, "type": type_name, "paused": paused}
+            values = {"kind": kind, "name": name, "type": type_name, "paused": paused, "by": by}
             cursor.execute(self._sql["SET_PAUSED"], values)
             return before != paused
 
