@@ -160,8 +160,8 @@ def main() -> int:
     wrong = [part for part in options.part if part not in names]
     if wrong:
         raise SystemExit(f"--part must be one of {', '.join(names)}, got {', '.join(wrong)}")
+    report = Report("metrics", options, {"lines": lines})  # notes the load before our own preparations
     subprocess.run([sys.executable, "-m", "drainq.metrics.make_archive"], check=True)  # as the set-up does
-    report = Report("metrics", options, {"lines": lines})
     usual = not (options.quick or options.rounds or options.lines or options.out)
     parts = Parts("metrics", names, report.machine if usual else {**report.machine, "clean": False})
     with tempfile.TemporaryDirectory(prefix="drainq-bench-") as directory:
