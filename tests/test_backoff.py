@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import drainq.backoff
 from drainq import Backoff
-from drainq.backoff import Tries
+from drainq.backoff import Tries, check_backoff
 from drainq.delivery import Unavailable
 from drainq.testing import ManualClock
 
@@ -82,3 +83,10 @@ def test_the_examples_run():
 
 def test_the_pauses_without_settings_begin_with_a_tenth_of_a_second():
     assert Backoff() == Backoff(0.1, 10.0, 2.0, 0.1)
+
+
+@pytest.mark.parametrize("wrong", [Backoff, 0.5, None, SimpleNamespace(delay=lambda attempt: 1.0)])
+def test_what_is_no_backoff_is_refused_with_the_argument(wrong):
+    with pytest.raises(TypeError, match=r"retry must be a drainq\.Backoff, such as Backoff\(0\.1, 10\.0\), got "):
+        check_backoff(wrong, "retry")
+    assert check_backoff(backoff := Backoff(1.0)) is backoff

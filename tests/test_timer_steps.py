@@ -50,6 +50,50 @@ class Stepped(Timer):
             return self._next_alarm()
 
 
+class Contested(list):
+    """A cell that a rival tries to take before each operation of the taker."""
+
+    rival = None
+
+    def _interrupted(self):
+        rival, self.rival = self.rival, None
+        if rival is not None:
+            self.rival_got = rival()
+            self.rival = rival
+
+    def __iter__(self):
+        self._interrupted()
+        return super().__iter__()
+
+    def __getitem__(self, index):
+        self._interrupted()
+        return super().__getitem__(index)
+
+    def clear(self):
+        self._interrupted()
+        super().clear()
+
+    def pop(self, *arguments):
+        self._interrupted()
+        return super().pop(*arguments)
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_an_alarm_is_taken_by_one_of_two_whatever_comes_between_their_steps(now, before):
+    alarm = Stepped(now).after(5.0, print)
+    alarm._cell, got = Contested(alarm._cell), []
+
+    def rival():
+        nonlocal before
+        before -= 1
+        if before < 0 and not got:
+            got.append(alarm._take())
+
+    alarm._cell.rival = rival
+    taken = [work for work in (alarm._take(), *got) if work is not None]
+    assert taken == [print] and alarm._take() is None and not alarm.cancel()
+
+
 def test_the_watch_sleeps_until_the_earliest_alarm_and_hands_them_out_in_order(now):
     timer = Stepped(now)
     late, early = timer.after(5.0, print), timer.after(3.0, print)

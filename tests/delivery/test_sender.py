@@ -352,7 +352,8 @@ def test_once_close_gives_up_or_is_over_no_kept_message_is_started(end, delayed,
     assert table.rows == [] and out.close() and out.flush()
 
 
-def test_a_kept_item_that_is_sent_ends_the_stop(delayed, clock):
+@pytest.mark.parametrize("send_again", [SendingWorker.flush, SendingWorker.on_idle])
+def test_a_kept_item_that_is_sent_ends_the_stop(delayed, clock, send_again):
     table = Table()
     table.failure_of = lambda error: Failure.CANNOT_PASS
     table.down = LookupError("no such table")
@@ -362,7 +363,8 @@ def test_a_kept_item_that_is_sent_ends_the_stop(delayed, clock):
         out.produce("b")
     table.down = None
     clock.advance(3600)
-    assert out.flush() and out.produce("b") and out.close() and table.rows == ["a", "b"]
+    send_again(out)
+    assert out.produce("b") and out.close() and table.rows == ["a", "b"]
 
 
 def test_back_pressure_holds_producers_while_the_other_side_is_away():
