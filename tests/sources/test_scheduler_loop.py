@@ -237,3 +237,15 @@ def test_a_delayed_queue_that_has_nothing_leaves_no_lease_to_give_back():
     with DelayedQueue.open("memory:", "mail") as queue:
         feed = feed_of(queue)
         assert feed.take(3) == feed._leased == []
+
+
+def test_what_one_delayed_queue_delivers_acknowledges_no_message_of_another():
+    with DelayedQueue.open("memory:", "mail") as mail, DelayedQueue.open("memory:", "bills") as bills:
+        feeds = [feed_of(queue) for queue in (mail, bills)]
+        for queue in (mail, bills):
+            queue.offer("a", queue.name)
+        assert [feed.take(5) for feed in feeds] == [["mail"], ["bills"]]
+        feeds[0].delivered(["mail"])
+        assert (mail.stats().in_flight, bills.stats().in_flight) == (0, 1)
+        feeds[1].failed(["bills"])
+        assert bills.try_poll().payload == "bills" and not mail.contains_message("a")
