@@ -75,13 +75,16 @@ def test_an_option_says_whether_a_row_replaces_the_message_of_its_key(options):
         assert [batch["payload"] for batch in read(options)] == [[left]]
 
 
-def test_a_write_that_is_given_up_deletes_all_of_its_rows_and_no_others(options):
+@pytest.mark.parametrize("named", [{}, {"writeId": "the same"}])
+def test_a_write_that_is_given_up_deletes_all_of_its_rows_and_no_others(options, named):
+    options |= named
     first, second = (DrainqDataSource(options).writer(KEY_AND_PAYLOAD, False) for _ in range(2))
     first.write(rows("of a failed attempt"))
     told, kept = first.write(rows("a")), second.write(rows("b"))
     first.abort([told, None])
     assert staged(options) == 1
     second.commit([kept])
+    options.pop("writeId", None)
     assert [batch["key"] for batch in read(options)] == [["b"]]
 
 
