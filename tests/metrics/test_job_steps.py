@@ -21,6 +21,7 @@ from drainq.metrics.load import rank
 from drainq.metrics.log_files import Digests, digest, find
 from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import Followed, JobOutcome, LogCounts
+from drainq.spark.task_attempt import TaskInfo
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from tests.metrics.logs import lines, write
 
@@ -161,6 +162,24 @@ def test_the_outcome_of_a_run_names_its_stages_and_each_log_also_if_the_digests_
         rows = database.execute("SELECT source, lines, parsed, bad, loaded_at FROM sources ORDER BY loaded_at, source")
     assert sorted(row[:4] for row in rows) == [(new, 22, 20, 2), (old, 22, 20, 2)]
     assert all(row[4].endswith("+00:00") for row in rows)
+
+
+def test_a_task_asks_before_each_piece_of_its_blocks_whether_to_go_on(tmp_path):
+    class Stop(Exception):
+        """No more."""
+
+    asked = []
+
+    def check():
+        asked.append(1)
+        if len(asked) == 3:
+            raise Stop
+
+    line = b'1.2.3.4 - - [01/Jan/2025:00:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"\n'
+    pieces = [SimpleNamespace(source="log", begin=0, format="combined", pieces=lambda: [line] * 2) for _ in range(5)]
+    with pytest.raises(Stop):
+        list(engine.task_function(tmp_path, TaskInfo(0, 0, 0, 0, 1), check)([pieces]))
+    assert len(asked) == 3
 
 
 def test_a_task_that_fails_ends_the_others_at_their_next_piece_and_no_more_begin(monkeypatch, tmp_path):
