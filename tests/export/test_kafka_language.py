@@ -79,7 +79,8 @@ def test_a_server_that_speaks_another_language_stops_the_exporter_with_the_reaso
             (tls, "plaintext", "speaks TLS, and security.protocol is 'plaintext'; set that of the listener"),
             (web, "PLAINTEXT", "speaks HTTP, and it is no broker"),
             (cluster, "SSL", "speaks Kafka without TLS, and security.protocol is 'SSL'; set that of the listener"),
-            (web, "ssl", "_SSL: .*wrong version number"),
+            # the answer is read as TLS, or lost with the rest of the greeting, which the server has not read
+            (web, "ssl", "(_SSL: .*wrong version number|speaks HTTP, and it is no broker)"),
         ):
             config = {"bootstrap.servers": server.address, "security.protocol": protocol}
             exporter = KafkaExporter(config=config, topic="t", retry_for=3_600.0)
