@@ -58,7 +58,7 @@ class Contested(list):
     def _interrupted(self):
         rival, self.rival = self.rival, None
         if rival is not None:
-            self.rival_got = rival()
+            rival()
             self.rival = rival
 
     def __iter__(self):

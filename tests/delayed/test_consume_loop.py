@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -431,66 +431,29 @@ def test_what_was_prefetched_follows_on_the_event_loop_without_a_thread(monkeypa
     assert (activity.acknowledged, activity.handler_time.count) == (20, 20)
 
 
-@contextmanager
-def in_a_check(bench, loop):
-    with loop._keeper._lock:
-        yield
+STATES = {
+    "a check of the lease": ("_keeper._lock", SimpleNamespace(acquire=lambda blocking: blocking)),
+    "a call that settles": ("_taken._mutex", SimpleNamespace(acquire=lambda blocking: blocking)),
+    "half of the lease is over": ("_too_late", 0),
+    "the handler has settled it": ("_envelope._settled", True),
+    "it was taken from the handler": ("_keeper._envelope", None),
+    "the clock asks the database": ("session.clock_waits", True),
+    "stop": ("_stop", SimpleNamespace(is_set=lambda: True)),
+}
 
 
-@contextmanager
-def in_a_call_that_settles(bench, loop):
-    with loop._taken._mutex:
-        yield
-
-
-@contextmanager
-def after_half_of_the_lease(bench, loop):
-    bench.clock.advance(15.0)
-    yield
-    bench.clock.advance(-15.0)
-
-
-@contextmanager
-def when_settled_by_the_handler(bench, loop):
-    loop._envelope._settled = True
-    yield
-    loop._envelope._settled = False
-
-
-@contextmanager
-def when_taken_from_the_handler(bench, loop):
-    held, loop._keeper._envelope = loop._keeper._envelope, None
-    yield
-    loop._keeper._envelope = held
-
-
-@contextmanager
-def with_a_clock_that_asks_the_database(bench, loop):
-    bench.session.clock_waits = True
-    yield
-    bench.session.clock_waits = False
-
-
-@contextmanager
-def after_stop(bench, loop):
-    loop._stop = SimpleNamespace(is_set=lambda: True)
-    yield
-    loop._stop = None
-
-
-@pytest.mark.parametrize(
-    "state",
-    [in_a_check, in_a_call_that_settles, after_half_of_the_lease, when_settled_by_the_handler,
-     when_taken_from_the_handler, with_a_clock_that_asks_the_database, after_stop],
-)  # fmt: skip
-def test_nothing_follows_when_something_must_be_waited_for(state):
+@pytest.mark.parametrize("state", STATES)
+def test_nothing_follows_when_something_must_be_waited_for(state, monkeypatch):
     bench = prefetching()
     bench.offer(*(f"{n:02}" for n in range(14)))
     loop = consumer_loop(bench.session, batch_size=1, stop=None, max_attempts=None, backoff=None, max_in_flight=None,
         prefetch=4, until="empty")  # fmt: skip
     steps = loop.run()
     seen = [steps.send(None) for _ in range(11)]
-    with state(bench, loop):
+    name, value = STATES[state]
+    *path, attribute = name.split(".")
+    with monkeypatch.context() as patch:
+        patch.setattr(functools.reduce(getattr, path, loop), attribute, value)
         assert loop.follow() is None
     seen += [loop.follow() for _ in range(3)]
     assert [envelope.payload for envelope in seen] == [f"{n:02}" for n in range(14)] and loop.follow() is None

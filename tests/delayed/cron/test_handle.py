@@ -12,7 +12,6 @@ import pytest
 import drainq.delayed.cron.schedule_handle
 import drainq.delayed.cron.schedule_watch
 from drainq.delayed import CronMessage, DelayedQueue
-from drainq.delayed.cron import schedule_watch
 from drainq.delayed.cron.admin import Plan
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.schedule_watch import Jumps, Watch
@@ -219,19 +218,19 @@ def test_the_watch_asks_once_for_all_due_ticks_and_wakes_only_the_schedules_with
 
 
 def test_the_watch_begins_some_checks_at_a_time_and_asks_again_before_the_next_ones(now, clock):
-    most, asked, made = schedule_watch._AT_ONCE, [], set()
+    most, asked, made = drainq.delayed.cron.schedule_watch._AT_ONCE, [], set()
     watch = Watch(clock, lambda keys: asked.append(len(keys)) or made)
     watch._watched = schedules = [Planned(now, f"{n}") for n in range(2 * most + 10)]
-    assert watch._turn() < schedule_watch._OTHER_SLICE
+    assert watch._turn() < drainq.delayed.cron.schedule_watch._OTHER_SLICE
     begun = [schedule for schedule in schedules if schedule.woken]
     assert len(begun) == most and asked == [most]
     for schedule in begun:
         schedule.due_at = math.inf  # as during a check
-    assert watch._turn() < schedule_watch._OTHER_SLICE and asked == [most]
+    assert watch._turn() < drainq.delayed.cron.schedule_watch._OTHER_SLICE and asked == [most]
     for schedule in begun[:20]:
         schedule.due_at = 1010.0
     made |= {schedule.name for schedule in schedules if schedule not in begun}  # by another process
-    assert watch._turn() < schedule_watch._OTHER_SLICE and asked == [most, 20]
+    assert watch._turn() < drainq.delayed.cron.schedule_watch._OTHER_SLICE and asked == [most, 20]
     assert sum(bool(schedule.woken) for schedule in schedules) == most
     assert sum(bool(schedule.put_offs) for schedule in schedules) == 20
 
