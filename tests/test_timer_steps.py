@@ -165,17 +165,18 @@ def test_the_earliest_alarm_calls_the_watch_a_spare_thread_or_a_new_one(now):
     assert (timer.started, timer.notified) == (1, ["watch", "spare"])
 
 
-def test_with_all_threads_busy_the_log_says_so_once_a_minute(now, caplog):
+def test_with_all_threads_busy_the_log_says_so_once_a_minute_when_an_alarm_is_late(now, caplog):
     timer = Stepped(now, most=1)
-    timer.after(50.0, print)
-    said = []
-    for seconds in (0.0, 59.0, 2.0, 1.0):
+    timer.after(1.0, print)
+    cancelled, said = timer.after(0.0, print), []
+    cancelled.cancel()  # would be late by 2 s
+    for seconds in (2.0, 0.1, 59.0, 2.0):
         now[0] += seconds
         caplog.clear()
-        timer._heap.clear()  # so that each is the earliest
-        timer.after(10.0, print)
-        said.append("all 1 threads of a drainq timer are busy" in caplog.text)
-    assert said == [True, False, True, False] and timer.started == 1
+        timer.after(1000.0, print)  # not the earliest
+        said += [record.getMessage() for record in caplog.records] or [None]
+    late = "all 1 threads of a drainq timer are busy; an alarm is {} s late"
+    assert said == [None, late.format(1.1), None, late.format(62.1)] and timer.started == 1
 
 
 @pytest.mark.parametrize("ends", [True, False])

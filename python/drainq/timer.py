@@ -15,7 +15,8 @@ With one timer thread in front of a thread pool, each work would wait in a queue
 1. An alarm rings once or is cancelled, never both: its cell has one entry, and the thread that pops it decides.
 2. No work runs and nothing is logged under the lock. Cancelling takes no lock, so a finaliser may cancel.
 3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
-   woken to become the watch. While ``most`` works run, further alarms wait, and the log says so at most once a minute.
+   woken to become the watch. While ``most`` works run, further alarms wait, and the log says so, at most once a minute,
+   when one is a second late.
 4. A child of fork starts without alarms and without threads: the parent's alarms ring in the parent.
 
 The threads are daemons: a work that hangs never delays the interpreter's exit. A spare thread ends after ``linger``
@@ -42,7 +43,8 @@ from drainq.threads import start_thread
 
 _log = logging.getLogger("drainq")
 _SAY_AGAIN = 60.0  # seconds between two warnings that all threads are busy
-_BUSY = "all %d threads of a drainq timer are busy; %d alarms wait"
+_LATE = 1.0  # seconds by which an alarm must be late for that warning
+_BUSY = "all %d threads of a drainq timer are busy; an alarm is %.1f s late"
 
 FOREVER = math.inf
 """A :class:`Repeat`'s answer: sleep until woken."""
@@ -126,7 +128,8 @@ class Timer:
         with self._lock:
             self._tidy_up()
             heapq.heappush(self._heap, (at, next(self._numbers), alarm))
-            call = self._call_the_watch() if self._heap[0][2] is alarm or not self._threads else None
+            is_first = self._heap[0][2] is alarm
+            call = self._call_the_watch() if is_first or self._threads in (0, self._most) else None
         if call is not None:
             call()
         return alarm
@@ -145,9 +148,13 @@ class Timer:
         elif self._threads < self._most:
             self._threads += 1
             return self._start_thread
-        elif self._now() - self._said_busy > _SAY_AGAIN:
-            self._said_busy = self._now()
-            return partial(_log.warning, _BUSY, self._most, len(self._heap))
+        else:
+            self._drop_cancelled()
+            now = self._now()
+            late = now - self._heap[0][0] if self._heap else 0.0
+            if late > _LATE and now - self._said_busy > _SAY_AGAIN:
+                self._said_busy = now
+                return partial(_log.warning, _BUSY, self._most, late)
         return None
 
     def _start_thread(self) -> None:
@@ -183,9 +190,7 @@ class Timer:
     def _next_alarm(self) -> Alarm | None:
         """Wait for the earliest alarm, or as a spare thread. Return None to end. Call this with the lock."""
         while True:
-            while self._heap and not self._heap[0][2]._cell:
-                heapq.heappop(self._heap)
-                self._cancelled = max(0, self._cancelled - 1)
+            self._drop_cancelled()
             if self._heap and not self._watched:
                 wait = self._heap[0][0] - self._now()
                 if wait <= 0:
@@ -203,6 +208,12 @@ class Timer:
                 self._spare -= 1
             if not called and (self._watched or not self._heap):
                 return None
+
+    def _drop_cancelled(self) -> None:
+        """Drop the alarms that would be next and are cancelled."""
+        while self._heap and not self._heap[0][2]._cell:
+            heapq.heappop(self._heap)
+            self._cancelled = max(0, self._cancelled - 1)
 
     def _tidy_up(self) -> None:
         """Drop cancelled alarms once they are most of the heap."""
