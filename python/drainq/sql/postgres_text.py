@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 _WHOLE = 2.0**63  # floats from here on are not known to the last digit
 _AT_ONCE = 500  # rows that are made into text at once: the server reads them while the next ones are made
@@ -75,11 +75,15 @@ def _of_column(connection: Any, column: tuple[Any, ...]) -> Texts:
 
 def _escaped(texts: Texts) -> Sequence[str]:
     """Escape texts as fields of COPY."""
-    fields = ["" if text is None else text for text in texts]
-    together = "".join(fields)
+    known = cast("Sequence[str]", texts)
+    try:
+        together = "".join(known)
+    except TypeError:  # there is a NULL
+        fields = iter(_escaped([text for text in texts if text is not None]))
+        return [r"\N" if text is None else next(fields) for text in texts]
     if any(character in together for character in "\\\t\n\r"):
-        fields = [field.translate(_ESCAPED) for field in fields]
-    return [r"\N" if text is None else field for text, field in zip(texts, fields)] if None in texts else fields
+        return [text.translate(_ESCAPED) for text in known]
+    return known
 
 
 def _of_str(value: str) -> str:

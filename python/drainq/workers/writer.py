@@ -14,6 +14,7 @@ Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from drainq._native import PartitionSelector
@@ -89,6 +90,6 @@ class BatchWriter(SendingWorker[Row]):
 
     def _queue_settings(self) -> dict[str, Any]:
         settings = super()._queue_settings()
-        if self._places:
-            settings["partition_selector"] = PartitionSelector.by(self._key_of)
+        if self._places and self._threads > 1:  # one thread keeps the order of all rows
+            settings["partition_selector"] = PartitionSelector.by(itemgetter(*self._places))
         return settings

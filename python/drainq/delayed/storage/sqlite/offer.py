@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 from drainq.delayed.message import OfferOutcome
@@ -33,7 +34,7 @@ class SQLiteOffers(SQLiteStatements):
                     return [OfferOutcome.CREATED]
             if not offers[0].can_update:
                 return [OfferOutcome.IGNORED]
-        else:
+        elif offers:
             try:
                 return self._offer_new(kind, offers, now)
             except sqlite3.IntegrityError:
@@ -43,11 +44,9 @@ class SQLiteOffers(SQLiteStatements):
 
     def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Insert all messages. If one is not new, insert none and raise IntegrityError."""
+        keys, payloads, times, _, *more = zip(*offers)
         with self._transaction() as cursor:
-            cursor.executemany(
-                self._sql["INSERT"],
-                ((key, kind, payload, at, now, *more) for key, payload, at, _, *more in offers),
-            )
+            cursor.executemany(self._sql["INSERT"], zip(keys, repeat(kind), payloads, times, repeat(now), *more))
         return [OfferOutcome.CREATED] * len(offers)
 
     def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
