@@ -26,7 +26,7 @@ SAID = "?connect_timeout=3&keepalives_idle=5&keepalives=0&keepalives_interval=2&
     ("query", "more", "settings"),
     [
         ("", {}, {**SILENCE, "connect_timeout": 10}),
-        (SAID + "&client_encoding=LATIN1", {"timeout": 7.0}, {}),
+        (SAID + "&client_encoding=LATIN1&fallback_application_name=mine", {"timeout": 7.0}, {}),
         ("", {"timeout": 0.2}, {**SILENCE, "connect_timeout": 1}),
         ("", {"timeout": 2.6, "options": "-c a=1"}, {**SILENCE, "connect_timeout": 3, "options": "-c a=1"}),
         (SAID + "&options=-c%20a%3D2", {"options": "-c a=1"}, {"options": "-c a=1 -c a=2"}),  # the later one holds
@@ -37,6 +37,7 @@ def test_postgresql_is_told_what_the_url_does_not_say(query, more, settings):
     url, told = DatabaseUrl.parse(f"postgresql://me:secret@h/db{query}"), []
     connect_postgres(url, connection_class=SimpleNamespace(connect=lambda *of, **all: told.append((of, all))), **more)
     usual = {"autocommit": True, "client_encoding": "UTF8", "password": "secret"}
+    usual["fallback_application_name"] = "mine" if "fallback" in query else "drainq"
     assert told == [((url.target,), {**usual, **settings})] and "secret" not in url.target
 
 

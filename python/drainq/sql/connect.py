@@ -121,6 +121,7 @@ def connect_postgres(
 
     Args:
         url: the address. Its timeouts and keepalives overrule those set here. The client encoding is always UTF-8.
+            Where neither it nor ``PGAPPNAME`` has a name, the server shows the connection as ``drainq``.
         timeout: seconds for each attempt to reach a host; None for the default.
         options: settings for the session, as ``-c name=value``. Those of the URL overrule them.
         connection_class: a :class:`~drainq.sql.postgres_connection.PostgresConnection`; None: a ``CuttableConnection``.
@@ -129,6 +130,7 @@ def connect_postgres(
     said = psycopg.conninfo.conninfo_to_dict(url.target)
     settings: dict[str, Any] = {name: value for name, value in _SILENCE.items() if name not in said}
     settings["client_encoding"] = "UTF8"
+    settings["fallback_application_name"] = said.get("fallback_application_name", "drainq")
     if "connect_timeout" not in said:
         settings["connect_timeout"] = max(1, round(CONNECT_TIMEOUT if timeout is None else timeout))
     if options:
