@@ -361,20 +361,20 @@ class Prefetching(Shaky):
 
 
 def prefetching(**options):
-    """Return a bench whose consumer has had enough quick calls to take four messages at once."""
+    """Return a bench whose consumer has had enough quick calls to take ten messages at once."""
     bench = Bench(**options)
     bench.storage.__class__ = Prefetching
     bench.most = 1
     return bench
 
 
-def test_quick_messages_are_taken_four_at_a_time_after_ten_and_handled_in_order():
+def test_quick_messages_are_taken_ten_at_a_time_after_ten_and_handled_in_order():
     bench, seen = prefetching(), []
     bench.offer(*(f"{n:02}" for n in range(20)))
     assert bench.queue.consume(lambda envelope: seen.append(envelope.payload)) == 20
     assert seen == [f"{n:02}" for n in range(20)]
     assert bench.states() == (0, 0, 0, 0)
-    assert bench.storage.calls["acquire"] == 10 + 3 + 1  # one by one, then by four; the last finds nothing
+    assert bench.storage.calls["acquire"] == 10 + 1 + 1  # one by one, then ten; the last finds nothing
 
 
 def test_what_was_prefetched_is_given_back_once_half_of_its_lease_is_over():
@@ -426,7 +426,7 @@ def test_what_was_prefetched_follows_on_the_event_loop_without_a_thread(monkeypa
 
     assert asyncio.run(bench.queue.consume_async(handle, until="empty")) == 20
     assert seen == [f"{n:02}" for n in range(20)] and bench.states() == (0, 0, 0, 0)
-    assert len(steps) == 10 + 3 + 1  # as many as fetches
+    assert len(steps) == 10 + 1 + 1  # as many as fetches
     activity = bench.queue.activity()
     assert (activity.acknowledged, activity.handler_time.count) == (20, 20)
 
@@ -508,7 +508,7 @@ def test_a_consumer_that_is_cancelled_gives_back_the_message_that_followed_uncou
 
 @pytest.mark.parametrize(
     ("option", "most"),
-    [({"max_attempts": 1}, 1), ({"batch_size": 2}, 2), ({"max_in_flight": 9}, 1), ({"prefetch": 1}, 1), ({}, 4)],
+    [({"max_attempts": 1}, 1), ({"batch_size": 2}, 2), ({"max_in_flight": 9}, 1), ({"prefetch": 1}, 1), ({}, 10)],
 )
 def test_what_rules_prefetching_out_takes_no_message_ahead(option, most):
     bench, ahead = prefetching(), []

@@ -193,7 +193,7 @@ def test_nothing_is_handed_over_after_half_of_its_lease(queue, postgres):
     queue._session.take_once = lambda *arguments, **more: limits.append(arguments[1]) or take(*arguments, **more)
     queue.consume(handle, stop=stop)
     assert [payload for payload, _ in seen] == [0, 1, 2, 3]
-    assert limits == [4, 1, 1]  # what waited was given back, and taken again one by one
+    assert limits == [10, 1, 1]  # what waited was given back, and taken again one by one
     assert queue.stats().in_flight == 0
 
 
@@ -281,7 +281,7 @@ def test_the_pace_starts_and_ends_alone():
             pace.handled(seconds)
         return found
 
-    quick, slow = 0.001, 0.002
+    quick, slow = 0.003, 0.004
     assert sizes(*[quick] * 10) == [1] * 10
     assert sizes(slow, *[quick] * 5) == [4] + [1] * 5
     assert sizes(*[quick] * 30) == [4] * 30  # to its credit, of which there is a most

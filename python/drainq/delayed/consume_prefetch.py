@@ -28,7 +28,7 @@ from typing import Any
 from drainq.delayed.storage.records import Held, Row
 
 _log = logging.getLogger("drainq")
-_BUDGET = 0.005
+_BUDGET = 0.0125
 """Seconds of a handler's work that may be prefetched."""
 _ENOUGH = 10
 """Quick calls of the handler after which messages are prefetched."""
