@@ -268,7 +268,7 @@ class Model:
 
     # --- schedules
 
-    def install_ticks(self, kind, *, prefix, config_hash, ticks, now, update=False):
+    def install_ticks(self, kind, *, prefix, config_hash, ticks, now, update=False, description=None):
         ours, which = escape_hash(config_hash), (prefix, config_hash)
         self._forget(prefix, lambda its_hash, at: its_hash != ours and at > now)
         floor, created = self._floors.get(which), 0

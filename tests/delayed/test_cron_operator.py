@@ -115,11 +115,11 @@ def test_a_schedule_that_is_as_another_process_made_it_is_installed_by_reading_a
     world.open().cron.install_periodic_tick("p", 10, str)
     storage, calls = type(world.open()._session.storage), []
     for name in ("name_schedule", "install_ticks"):
-        monkeypatch.setattr(storage, name, lambda *a, name=name, **k: calls.append(name) or 0)
+        monkeypatch.setattr(storage, name, lambda *a, name=name, **k: calls.append((name, k.get("description"))) or 0)
     world.open().cron.install_periodic_tick("p", 10, str)
     assert calls == []
     world.open().cron.install_periodic_tick("p", 10, lambda at: "other words")
-    assert calls == ["name_schedule", "install_ticks"]
+    assert calls == [("install_ticks", "every 10 s")]
 
 
 def test_a_backfill_reaches_below_the_floor(queue, world):

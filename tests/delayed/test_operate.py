@@ -435,7 +435,8 @@ def test_what_may_read_or_change_a_whole_queue_is_asked_patiently_and_schedules_
     queue.try_poll().ack()
     queue.try_poll().nack(3)
     queue.stats(), queue.dead_letters(), queue.dead_letters("a"), queue.drop_message("a"), queue.peek(), queue.history()
-    queue.cron.install_periodic_tick("p", 60, str, catch_up="all").close()
+    with queue.cron.install_periodic_tick("p", 60, str, catch_up="all"):
+        queue.cron.forget("p")  # it still runs, so it is listed again
     queue.drop_dead_letters(["a"]), queue.purge_dead(60)
     queue.drop_all_messages("Yes, please, I know what I'm doing!")
     assert asked == {

@@ -220,7 +220,7 @@ def test_the_locks_of_several_schedules_are_taken_in_the_order_of_their_prefixes
     for prefix in "pr":
         queue.cron.install_tick("hash", prefix, [])
     storage, table = queue._session.storage, f"{postgres.table}__schedules"
-    installs = [_Install(prefix, "hash", [], 1000, False) for prefix in "rp"]
+    installs = [_Install(prefix, "hash", [], 1000, False, None) for prefix in "rp"]
     lock = f"""SELECT FROM "{table}" WHERE "keyPrefix" = %s FOR NO KEY UPDATE NOWAIT"""
     waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
     with psycopg.connect(postgres.url) as first, psycopg.connect(postgres.url, autocommit=True) as watcher:

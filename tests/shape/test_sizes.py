@@ -36,14 +36,14 @@ CEILINGS = {
     "binding: waiting": (709, [f"{BINDING}/waiting"]),
     "monitoring": (1_191, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_837, [f"{PACKAGE}/sources"]),
-    "sql": (1_065, [f"{PACKAGE}/sql"]),
-    "delayed queue": (4_234, [f"{PACKAGE}/delayed"]),
-    "delayed queue: storage": (3_504, [f"{PACKAGE}/delayed/storage"]),
-    "delivery and workers": (3_116, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
+    "sql": (1_070, [f"{PACKAGE}/sql"]),
+    "delayed queue": (4_257, [f"{PACKAGE}/delayed"]),
+    "delayed queue: storage": (3_536, [f"{PACKAGE}/delayed/storage"]),
+    "delivery and workers": (3_117, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (2_020, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (3_561, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_191, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_199, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -213,8 +213,23 @@ def test_the_watch_asks_once_for_all_due_ticks_and_wakes_only_the_schedules_with
     ]
     watch._turn()
     assert asked == [["made", "missing"]]
-    assert (made.woken, missing.woken, unknown.woken) == (0, 1, 1)
-    assert (made.put_offs, missing.put_offs) == ([(1000.0, 7.5)], [])
+    assert (made.woken, missing.woken, unknown.woken) == (0, 0, 1)
+    assert (made.put_offs, missing.put_offs) == ([(1000.0, 7.5)], [(1000.0, 0.75)])
+
+
+def test_a_schedule_is_passed_over_three_times_while_another_process_makes_ticks(now, clock):
+    made = {"made"}
+    watch, others, missing = Watch(clock, lambda keys: made), Planned(now, "made"), Planned(now, "missing")
+    watch._watched = {others, missing}
+    turns = []
+    for _ in range(5):
+        watch._turn()
+        turns.append(missing.woken)
+    assert turns == [0, 0, 0, 1, 1], "then it makes its tick, and the next tick is passed over anew"
+    watch.discard(missing)
+    made.clear()
+    watch._turn()
+    assert others.woken == 1 and not watch._passed, "nobody makes ticks: nothing is waited for"
 
 
 def test_the_watch_begins_some_checks_at_a_time_and_asks_again_before_the_next_ones(now, clock):
@@ -248,6 +263,18 @@ def test_a_schedule_that_is_put_off_is_due_then_and_its_own_timer_rings_after_th
     assert handle._turn() == 12.5 + 5 and handle.due_at == 1012.5
     handle.put_off(1000.0, 5.0)
     assert (handle.due_at, told) == (1005.0, [10.0])
+
+
+def test_a_schedule_whose_timer_rings_lets_the_watch_ask_first_and_checks_if_that_does_not_come(clock):
+    checks = []
+    handle = handle_of(lambda handle: checks.append(1) or 12.5, clock, plan=lambda now: ([], 1.0))
+    handle._repeat = SimpleNamespace(wake=lambda: None)
+    turns = [(handle._turn(), len(checks), handle.due_at) for _ in range(3)]
+    assert turns == [(17.5, 1, 1012.5), (5.0, 1, -math.inf), (17.5, 2, 1012.5)]
+    handle.wake()
+    assert (handle._turn(), len(checks)) == (17.5, 3)
+    alone = handle_of(lambda handle: checks.append(1) or 12.5, clock)
+    assert [alone._turn() for _ in range(2)] == [12.5, 12.5] and len(checks) == 5
 
 
 def test_a_watch_repeats_once_for_all_its_schedules_and_ends_with_the_last(now, clock, monkeypatch):

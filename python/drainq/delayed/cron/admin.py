@@ -182,17 +182,11 @@ class CronAdmin(Generic[T]):
     forget_async = twin(forget)
     backfill_async = twin(backfill)
 
-    def _name(self, config_hash: str, key_prefix: str, description: str) -> None:
-        now = to_ms(self._clock.now(), "the clock")
-        self._call(
-            lambda: self._storage.name_schedule(
-                self._kind, prefix=key_prefix, config_hash=config_hash, description=description, now=now
-            )
-        )
-
     def _name_again(self, schedule: Plan[T]) -> None:
         """Enter a running schedule into the list of schedules."""
-        self._name(schedule.config_hash, schedule.key_prefix, schedule.description)
+        named = {"prefix": schedule.key_prefix, "config_hash": schedule.config_hash}
+        now = to_ms(self._clock.now(), "the clock")
+        self._call(lambda: self._storage.name_schedule(self._kind, **named, description=schedule.description, now=now))
 
     def _state(self, schedule: Plan[T], ticks: Mapping[str, Tick]) -> ScheduleState:
         """Read the state of a schedule and its ticks, in one statement that takes no lock."""

@@ -70,7 +70,7 @@ class CronChecks(CronAdmin[T]):
             if recent and ticks.keys() <= known:
                 return found.again.total_seconds()
             if recent and ahead is not None:  # the watch has asked for these ticks, together with others
-                self._install(config_hash, key_prefix, ticks, update=False)
+                self._install(config_hash, key_prefix, ticks)
                 known = ticks.keys()
                 return found.again.total_seconds()
             state = self._state(schedule, ticks)
@@ -79,11 +79,11 @@ class CronChecks(CronAdmin[T]):
                 or not ticks
                 or self._outdated(ticks)
             )
-            if renew:
-                self._name_again(schedule)
-                state = state._replace(config_hash=config_hash)
             if renew or state.made < len(ticks):
-                self._install(config_hash, key_prefix, ticks, update=first_check)
+                description = schedule.description if renew else None
+                self._install(config_hash, key_prefix, ticks, update=first_check, description=description)
+            if renew:
+                state = state._replace(config_hash=config_hash)
             first_check, known, known_at = False, ticks.keys(), now.timestamp()
             if ticks and time.monotonic() - said >= _SAY_AGAIN:
                 if self._warned(schedule, found.messages, now, state):
@@ -137,11 +137,26 @@ class CronChecks(CronAdmin[T]):
             ticks.setdefault(tick.key, tick)
         return ticks
 
-    def _install(self, config_hash: str, key_prefix: str, ticks: Mapping[str, Tick], *, update: bool) -> int:
+    def _install(
+        self,
+        config_hash: str,
+        key_prefix: str,
+        ticks: Mapping[str, Tick],
+        *,
+        update: bool = False,
+        description: str | None = None,
+    ) -> int:
+        """Make the ticks. With a ``description`` enter the schedule into the list of schedules, too."""
         now = to_ms(self._clock.now(), "the clock")
         made = self._call(
             lambda: self._storage.install_ticks(
-                self._kind, prefix=key_prefix, config_hash=config_hash, ticks=[*ticks.values()], now=now, update=update
+                self._kind,
+                prefix=key_prefix,
+                config_hash=config_hash,
+                ticks=[*ticks.values()],
+                now=now,
+                update=update,
+                description=description,
             )
         )
         return self._count(made)

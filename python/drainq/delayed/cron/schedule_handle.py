@@ -14,6 +14,7 @@ waits for all schedules: see :mod:`drainq.delayed.cron.schedule_watch`.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ _log = logging.getLogger("drainq")
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
 _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
 _LATER = 5.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
+_DUE = -math.inf  # due, whatever the clock says
 _SAY_AGAIN = 60.0  # seconds between two log entries about a schedule that goes on failing
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
@@ -75,7 +77,9 @@ class CronHandle(ClosedByBlock):
         self._jumps = Jumps(_JUMP)
         self._closed = False
         self._said = -_SAY_AGAIN
-        self.due_at = float("inf")
+        self.due_at = math.inf
+        self._is_called = True
+        """Whether the next turn checks, as the first one does. Else it lets the watch ask first."""
         self._repeat = Repeat(self._turn, timer=TIMER)
         self._renew()
         renew_in_child(self)
@@ -102,7 +106,8 @@ class CronHandle(ClosedByBlock):
 
     def wake(self) -> None:
         """Start a check as soon as possible, on a thread of the timer."""
-        self.due_at = float("inf")  # unknown until this check returns when the next one is due
+        self.due_at = math.inf  # unknown until this check returns when the next one is due
+        self._is_called = True
         self._repeat.wake()
 
     def planned(self, now: float) -> tuple[list[str], float] | None:
@@ -163,6 +168,10 @@ class CronHandle(ClosedByBlock):
             )
 
     def _turn(self) -> float | None:
+        called, self._is_called = self._is_called, False
+        if not called and self._plan is not None and self.due_at != _DUE:
+            self.due_at = _DUE
+            return _LATER  # if the watch has not come by then, this checks
         started, wait, later = 0.0, self._retry, 0.0
         try:
             started = self._clock.now()

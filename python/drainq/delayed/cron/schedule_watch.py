@@ -37,6 +37,9 @@ _AT_ONCE = 64
 """The most checks that run at once. More due schedules wait, and are asked for again, because another process that has
 the same schedules may make their ticks meanwhile."""
 _SOON = 0.02  # seconds until those are looked at
+_PASSES, _PASS = 3, 1.0
+"""How often a schedule is passed over, and for how many seconds, while another process makes ticks. That process will
+make its tick, too, and two that make the same ticks wait for each other's locks."""
 
 
 class Watched(Protocol):
@@ -52,7 +55,7 @@ class Watched(Protocol):
         """Return the keys of the ticks to plan, and the seconds until the next check. None: only a check knows."""
 
     def put_off(self, now: float, seconds: float) -> None:
-        """Start the next check ``seconds`` after ``now``, because all ticks are there."""
+        """Start the next check ``seconds`` after ``now``, because all ticks are there, or will be."""
 
     def close(self, timeout: Seconds | None = 10.0) -> bool:
         """End the schedule. Return whether it has ended."""
@@ -77,6 +80,7 @@ class Watch:
     def _renew_in_child(self) -> None:
         self._lock = threading.Lock()
         self._watched: set[Watched] = set()
+        self._passed: dict[Watched, int] = {}  # how often schedules without ticks were passed over
         self._repeat: Repeat | None = None
 
     def add(self, schedule: Watched) -> None:
@@ -92,6 +96,7 @@ class Watch:
         """Watch a schedule no longer."""
         with self._lock:
             self._watched.discard(schedule)
+            self._passed.pop(schedule, None)
             if self._watched or self._repeat is None:
                 return
             repeat, self._repeat = self._repeat, None
@@ -130,7 +135,8 @@ class Watch:
         return min(_SOON, self._slice) if due[room:] else self._slice
 
     def _without_ticks(self, due: Sequence[Watched], now: float) -> list[Watched]:
-        """Put off the checks of schedules whose ticks other processes have made. Return the other schedules."""
+        """Put off the checks of schedules whose ticks other processes have made, or are about to make. Return the other
+        schedules."""
         plans = [(schedule, schedule.planned(now)) for schedule in due]
         keys = [key for _, plan in plans if plan is not None for key in plan[0]]
         try:
@@ -139,10 +145,14 @@ class Watch:
             return list(due)
         left: list[Watched] = []
         for schedule, plan in plans:
-            if plan is None or not made >= set(plan[0]):
-                left.append(schedule)
-            else:
+            passes = self._passed.pop(schedule, 0)
+            if plan is not None and made >= set(plan[0]):
                 schedule.put_off(now, plan[1])
+            elif plan is not None and made and passes < _PASSES:
+                self._passed[schedule] = passes + 1
+                schedule.put_off(now, min(_PASS, plan[1] / 10))
+            else:
+                left.append(schedule)
         return left
 
 

@@ -113,8 +113,7 @@ class CronService(CronChecks[T], ClosedByBlock):
         """
         check_names(config_hash, key_prefix)
         ticks = self._ticks(config_hash, key_prefix, messages)
-        self._name(config_hash, key_prefix, "ticks of the program's own")
-        return self._install(config_hash, key_prefix, ticks, update=False)
+        return self._install(config_hash, key_prefix, ticks, description="ticks of the program's own")
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
         """Drop the undelivered messages of this configuration. They may be planned again.

@@ -264,14 +264,23 @@ class Storage(OperatorCalls):
 
     @abstractmethod
     def install_ticks(
-        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
+        self,
+        kind: str,
+        *,
+        prefix: str,
+        config_hash: str,
+        ticks: Sequence[Tick],
+        now: int,
+        update: bool = False,
+        description: str | None = None,
     ) -> int:
         """Make ``config_hash`` the configuration of ``prefix`` and create its new ticks, in one transaction.
 
         First every tick of ``prefix`` with another configuration that was never delivered and is not yet due is deleted
         and forgotten (a tick that is due, in flight, expired or released with :meth:`nack` stays). Then each of
         ``ticks`` that was never created before is created. With ``update`` a tick that was created, but never
-        delivered, takes the new payload and time.
+        delivered, takes the new payload and time. With a ``description`` the schedule is first named by it, as by
+        :meth:`name_schedule`.
 
         ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.cron.tick_key.tick_key`.
 

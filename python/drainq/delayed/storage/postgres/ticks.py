@@ -31,18 +31,27 @@ class _Install(NamedTuple):
     ticks: Sequence[Tick]
     now: int
     update: bool
+    description: str | None
 
 
 class PostgresTicks(PostgresOffers):
     """The methods of a storage for the ticks of schedules."""
 
     def install_ticks(
-        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
+        self,
+        kind: str,
+        *,
+        prefix: str,
+        config_hash: str,
+        ticks: Sequence[Tick],
+        now: int,
+        update: bool = False,
+        description: str | None = None,
     ) -> int:
         together: Together[_Install, int] | None = self._installs.get(kind)
         if together is None:
             together = self._installs.setdefault(kind, Together(partial(self._install, kind), most=_MOST_TOGETHER))
-        return together(_Install(prefix, config_hash, ticks, now, update))
+        return together(_Install(prefix, config_hash, ticks, now, update, description))
 
     def _install(self, kind: str, installs: Sequence[_Install]) -> list[int]:
         """Create the new ticks of schedules in one transaction. Return how many of each."""
@@ -51,6 +60,7 @@ class PostgresTicks(PostgresOffers):
             self._mark(kind).offered(min(tick.scheduled_at for install in installs for tick in install.ticks))
         with self._schedules.transaction() as cursor:
             self._lock_schedules(cursor, kind, [install.prefix for install in installs])
+            self._name_all(cursor, kind, installs)
             while len(made) < len(installs):  # one configuration of a prefix after the other
                 several: dict[str, _Install] = {}
                 for install in installs[len(made) :]:
@@ -59,6 +69,13 @@ class PostgresTicks(PostgresOffers):
                     several[install.prefix] = install
                 made += self._install_distinct(cursor, kind, [*several.values()])
         return made
+
+    def _name_all(self, cursor: Any, kind: str, installs: Sequence[_Install]) -> None:
+        """Name the schedules that have a description, in the order of their prefixes, as they are locked."""
+        for prefix, config_hash, _, now, _, description in sorted(installs, key=lambda install: install.prefix):
+            if description is not None:
+                values = {"kind": kind, "prefix": prefix, "hash": config_hash, "description": description, "now": now}
+                self._execute(cursor, "NAME_SCHEDULE", values)
 
     def _install_distinct(self, cursor: Any, kind: str, installs: Sequence[_Install]) -> list[int]:
         now = max(install.now for install in installs)

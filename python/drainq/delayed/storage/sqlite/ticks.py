@@ -14,12 +14,22 @@ class SQLiteTicks(SQLiteStatements):
     """The methods of a storage for the ticks of schedules."""
 
     def install_ticks(
-        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
+        self,
+        kind: str,
+        *,
+        prefix: str,
+        config_hash: str,
+        ticks: Sequence[Tick],
+        now: int,
+        update: bool = False,
+        description: str | None = None,
     ) -> int:
         schedule = {"kind": kind, "prefix": prefix, "hash": config_hash}
         ours = f"{prefix}/{escape_hash(config_hash)}"
         created = 0
         with self._transaction() as cursor:
+            if description is not None:
+                cursor.execute(self._sql["NAME_SCHEDULE"], {**schedule, "description": description, "now": now})
             self._forget(cursor, kind, [(prefix, key_range(prefix), key_range(ours))], after=now)
             for tick in ticks:
                 value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, None, None)
