@@ -1,7 +1,7 @@
 //! The items of these benchmarks, and the cost of handling them.
 
 use drainq_core::batch::{Key, Keyed};
-use drainq_core::ring::RingItem;
+use drainq_core::ring::WordItem;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ impl Keyed for Item {
     }
 }
 
-impl RingItem for Item {
+impl WordItem for Item {
     #[inline]
     fn into_word(self) -> NonNull<()> {
         self.0.into_word()

@@ -4,8 +4,9 @@
 //! A run has a length, not a number of items: producers offer as fast as they can until it is over. A cost is per item
 //! that was accepted. What a producer that does not wait for room could not place is dropped, and counted.
 //!
-//! Items are words (a key and a number in 8 bytes) or boxes (an allocation each, as most programs would have it). What
-//! making and freeing the boxes costs by itself is a contestant too, so that the queue is not blamed for the allocator.
+//! Items are words (a key and a number in 8 bytes), structs of 32 bytes inline in the ring, or boxes (an allocation each,
+//! as most programs would have it). What making and freeing the boxes costs by itself is a contestant too, so that the
+//! queue is not blamed for the allocator.
 //!
 //! Source: `BatchQueueBenchmark` in SkyWalking's `library-batch-queue`.
 
@@ -15,7 +16,7 @@ use crate::protocol::{Contestant, Costs, Figure, Goal, Options, Report, part, ro
 use crate::rivals::{Buffer, MutexSwap};
 use drainq_core::batch::running::Running;
 use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Keyed, PartitionPolicy, Settings};
-use drainq_core::ring::{Refusal, RingItem};
+use drainq_core::ring::{Inline, Refusal, RingItem};
 use drainq_core::sync::CachePadded;
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -74,6 +75,36 @@ impl Offered for Box<Boxed> {
     #[inline]
     fn value(&self) -> usize {
         self.number
+    }
+}
+
+/// A plain struct of 32 bytes.
+struct Plain {
+    key: Key,
+    number: usize,
+    rest: [u64; 2],
+}
+
+impl RingItem for Plain {
+    type Slot = Inline<Self>;
+}
+
+impl Keyed for Plain {
+    #[inline]
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl Offered for Plain {
+    #[inline]
+    fn make(key: Key, number: usize) -> Self {
+        Self { key, number, rest: [number as u64; 2] }
+    }
+
+    #[inline]
+    fn value(&self) -> usize {
+        self.rest.iter().fold(self.number, |sum, word| sum.wrapping_add(*word as usize))
     }
 }
 
@@ -222,6 +253,8 @@ fn boxes_alone(length: Duration, partitions: usize) -> Run {
 
 const WAITS: &str = "drainq, words, waits for room";
 const DROPS: &str = "drainq, words, drops";
+const INLINE_WAIT: &str = "drainq, 32 bytes inline, waits for room";
+const INLINE_DROP: &str = "drainq, 32 bytes inline, drops";
 const BOXES_WAIT: &str = "drainq, boxes, waits for room";
 const BOXES_DROP: &str = "drainq, boxes, drops";
 const SWAP: &str = "mutex-swap partitions, words, waits for room";
@@ -233,6 +266,8 @@ fn costs(options: &Options, partitions: usize) -> Costs<Run> {
     let mut contestants: Vec<Contestant<'_, Run>> = vec![
         (WAITS, Box::new(move || drainq::<Item>(length, partitions, BufferStrategy::Blocking))),
         (DROPS, Box::new(move || drainq::<Item>(length, partitions, BufferStrategy::IfPossible))),
+        (INLINE_WAIT, Box::new(move || drainq::<Plain>(length, partitions, BufferStrategy::Blocking))),
+        (INLINE_DROP, Box::new(move || drainq::<Plain>(length, partitions, BufferStrategy::IfPossible))),
         (BOXES_WAIT, Box::new(move || drainq::<Box<Boxed>>(length, partitions, BufferStrategy::Blocking))),
         (BOXES_DROP, Box::new(move || drainq::<Box<Boxed>>(length, partitions, BufferStrategy::IfPossible))),
         (SWAP, Box::new(move || mutex_swap(length, partitions))),
@@ -273,9 +308,10 @@ pub fn run(report: &mut Report) {
 fn figures(report: &mut Report, names: &Names) {
     let costs = costs(report.options(), names.partitions);
     let note = "32 producers, 500 types in turn, 8 drain threads, 50,000 places a partition; per accepted item";
-    let goals = [Goal::faster(DROPS, WAITS, 1.0, 1.1)];
+    let inline_goal = || Goal::times(INLINE_WAIT, WAITS, 1.5, 1.2);
+    let goals = [Goal::faster(DROPS, WAITS, 1.0, 1.1), inline_goal()];
     report.add(Figure::new(names.wall, "ns/item", part(&costs, |run| run.wall), &goals, note));
-    let goals = [Goal::times(WAITS, SWAP, 0.8, 0.5), Goal::times(BOXES_WAIT, BOXES_LIMIT, 1.0, 0.8)];
+    let goals = [Goal::times(WAITS, SWAP, 0.8, 0.5), inline_goal(), Goal::times(BOXES_WAIT, BOXES_LIMIT, 1.0, 0.8)];
     let note = "processor time of the process per accepted item, producers and handlers included";
     let mut cpu = part(&costs, |run| run.cpu);
     let limit = values(&cpu, WAITS).iter().zip(values(&cpu, BOXES_ALONE)).map(|(words, boxes)| 2.0 * words + boxes);

@@ -7,26 +7,26 @@ must be the list of faults in the sources; `core_room.py` checks that, plants th
 from __future__ import annotations
 
 FAULTS: dict[str, dict[str, str]] = {
-    "models::ring::every_item_arrives_once_and_each_producers_in_order": {
+    "models::ring::words::every_item_arrives_once_and_each_producers_in_order": {
         "segment_install": "install a segment Relaxed",
         "segment_find": "a producer finds it Relaxed",
         "segment_read": "the consumer finds it Relaxed",
     },
-    "models::ring::a_slot_is_free_again_once_its_item_was_taken": {
+    "models::ring::words::a_slot_is_free_again_once_its_item_was_taken": {
         "ring_free": "move the head Relaxed",
         "ring_head": "read the head Relaxed in a claim",
     },
-    "models::ring::a_producer_may_go_by_what_another_saw_of_the_consumer": {
+    "models::ring::words::a_producer_may_go_by_what_another_saw_of_the_consumer": {
         "ring_limit": "pass the limit on Relaxed",
         "ring_limit_read": "read the limit Relaxed",
     },
-    "models::ring::an_item_is_accepted_before_the_close_or_refused": {
+    "models::ring::words::an_item_is_accepted_before_the_close_or_refused": {
         "ring_check_then_push": "check CLOSED, then add",
     },
-    "models::ring::the_length_is_never_negative": {
+    "models::ring::words::the_length_is_never_negative": {
         "ring_len": "read the head Relaxed for the length",
     },
-    "models::ring::a_segment_is_used_again_with_all_its_slots_empty": {
+    "models::ring::words::a_segment_is_used_again_with_all_its_slots_empty": {
         "segment_recycle": "give a segment back Relaxed",
         "segment_reuse": "use it again Relaxed",
     },
@@ -62,18 +62,23 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::moves::an_item_pushed_on_the_fast_path_is_never_slept_over": {
         "fast_close": "the fast path is not closed",
     },
-    "models::ring::on_the_fast_path_every_slot_was_free": {
+    "models::ring::words::on_the_fast_path_every_slot_was_free": {
         "fast_head": "read the head Relaxed when the fast path is opened",
     },
-    "models::ring::serialised_producers_lose_nothing_on_the_fast_path": {
-        "fast_publish": "publish an item Relaxed on the fast path",
+    "models::ring::words::serialised_producers_lose_nothing_on_the_fast_path": {
+        "ring_publish": "publish a word Relaxed",
     },
-    "models::ring::on_the_fast_path_the_capacity_is_exact": {
+    "models::ring::inline::serialised_producers_lose_nothing_on_the_fast_path": {
+        "inline_publish": "set the mark of an inline item Relaxed",
+    },
+    "models::ring::words::on_the_fast_path_the_capacity_is_exact": {
         "fast_room": "the fast path is open in a full ring",
     },
-    "models::ring::serialised_producers_lose_nothing": {
-        "ring_publish": "publish an item Relaxed",
-        "ring_read": "read a slot Relaxed",
+    "models::ring::words::serialised_producers_lose_nothing": {
+        "ring_read": "read a word Relaxed",
+    },
+    "models::ring::inline::serialised_producers_lose_nothing": {
+        "inline_read": "read the mark of an inline item Relaxed",
     },
     "models::lines::a_waiter_is_woken_by_room_that_is_made_without_the_lock": {
         "lines_enter_fence": "no fence after a waiter is counted",

@@ -17,7 +17,7 @@ MUTANTS = {*core_room.names(), *(mutant.name for mutants in ROOMS.values() for m
 MODELS = {
     f"{path.stem}::{name}" if path.parent.name == "models" else f"{path.parent.name}::models::{name}"
     for path in [*(core_room.SOURCES / "models").glob("*.rs"), *core_room.SOURCES.glob("*/models.rs")]
-    for name in re.findall(r"^fn (\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    for name in re.findall(r"^fn (\w+)(?:<T: \w+>)?\(\)", path.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
 

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`batch`] | the batch queue |
-//! | [`ring`], [`append_only_table`] | its memory: a lock-free buffer, an append-only list |
+//! | [`ring`], [`append_only_table`] | its memory: a lock-free buffer of words or small structs, an append-only list |
 //! | [`multi`] | the multi-queue: many keyed sub-queues behind one blocking get |
 //! | [`sources`] | the set queue, which refuses what it already holds |
 //! | [`access_log`] | lines of access logs to columns |
@@ -11,6 +11,27 @@
 //! | [`wait`] | waiting: idle drain threads, producers in front of a full partition, getters and putters |
 //! | [`clock`] | time as a value that is handed in |
 //! | [`sync`] | the only module that uses threads, atomics, locks and parking directly |
+//!
+//! # Example
+//!
+//! A small struct needs no allocation: it lies in the ring.
+//!
+//! ```
+//! use drainq_core::batch::running::Running;
+//! use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings};
+//! use drainq_core::ring::{Inline, RingItem};
+//!
+//! struct Hit { key: Key, bytes: u64 }
+//! impl Keyed for Hit { fn key(&self) -> Key { self.key } }
+//! impl RingItem for Hit { type Slot = Inline<Self>; }
+//!
+//! let running = Running::start(BatchQueue::new("hits", Settings::new(1), Grouping::ByKey));
+//! let key = running.add_handler(1.0, |batch: &mut Vec<Hit>| {
+//!     println!("{} bytes", batch.iter().map(|hit| hit.bytes).sum::<u64>());
+//! });
+//! assert!(running.queue().try_produce(Hit { key, bytes: 512 }).is_ok());
+//! running.shutdown(); // handles what was accepted
+//! ```
 //!
 //! # How does it work?
 //!

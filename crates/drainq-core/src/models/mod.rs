@@ -35,23 +35,15 @@ mod waiters;
 mod weights;
 
 use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
-use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::plain;
+use crate::sync::{Arc, UnsafeCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-#[cfg(loom)]
-use loom::cell::UnsafeCell;
-
 /// A number that is not atomic: a model fails if two threads touch it without an order
 /// between them.
-pub struct Plain {
-    #[cfg(loom)]
-    cell: UnsafeCell<u32>,
-    #[cfg(not(loom))]
-    cell: std::cell::UnsafeCell<u32>,
-}
+pub struct Plain(UnsafeCell<u32>);
 
 // SAFETY: that no two threads touch the cell at once is what the models show.
 unsafe impl Send for Plain {}
@@ -60,32 +52,21 @@ unsafe impl Sync for Plain {}
 
 impl Plain {
     pub fn new(value: u32) -> Self {
-        #[cfg(loom)]
-        return Self { cell: UnsafeCell::new(value) };
-        #[cfg(not(loom))]
-        Self { cell: std::cell::UnsafeCell::new(value) }
+        Self(UnsafeCell::new(value))
     }
 
     /// Adds and returns the sum.
     pub fn add(&self, amount: u32) -> u32 {
         // SAFETY: the model's promise: no other thread touches the cell now.
-        let add = |at: *mut u32| unsafe {
+        self.0.with_mut(|at| unsafe {
             *at += amount;
             *at
-        };
-        #[cfg(loom)]
-        return self.cell.with_mut(add);
-        #[cfg(not(loom))]
-        add(self.cell.get())
+        })
     }
 
     pub fn get(&self) -> u32 {
         // SAFETY: as in `add`.
-        let get = |at: *const u32| unsafe { *at };
-        #[cfg(loom)]
-        return self.cell.with(get);
-        #[cfg(not(loom))]
-        get(self.cell.get())
+        self.0.with(|at| unsafe { *at })
     }
 }
 

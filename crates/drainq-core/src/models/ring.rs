@@ -1,28 +1,89 @@
 //! The ring: every item once and whole, capacity exact, nothing after the close.
 
 use super::{Met, Parcel, Race, parcel};
-use crate::ring::{Refusal, Ring};
+use crate::ring::{Inline, Refusal, Ring, RingItem};
 use crate::sync::{Arc, Mutex, deep_model, model, thread};
 
+/// An item with a content, in either kind of slot.
+trait Queued: RingItem {
+    fn new(content: u32) -> Self;
+    fn content(&self) -> u32;
+}
+
+impl Queued for Box<Parcel> {
+    fn new(content: u32) -> Self {
+        parcel(0, content)
+    }
+
+    fn content(&self) -> u32 {
+        self.content.get()
+    }
+}
+
+/// An item in its slot: the slot's cell is not atomic.
+struct Small(u32);
+
+impl RingItem for Small {
+    type Slot = Inline<Self>;
+}
+
+impl Queued for Small {
+    fn new(content: u32) -> Self {
+        Self(content)
+    }
+
+    fn content(&self) -> u32 {
+        self.0
+    }
+}
+
+/// Makes two tests of each model: with items that are words, and with items in their slots.
+macro_rules! in_both_slots {
+    ($($model:ident),*) => {
+        mod words {
+            $(#[test] fn $model() { super::$model::<Box<super::Parcel>>(); })*
+        }
+
+        mod inline {
+            $(#[test] fn $model() { super::$model::<super::Small>(); })*
+        }
+    };
+}
+
+in_both_slots!(
+    a_producer_may_go_by_what_another_saw_of_the_consumer,
+    every_item_arrives_once_and_each_producers_in_order,
+    a_slot_is_free_again_once_its_item_was_taken,
+    a_segment_is_used_again_with_all_its_slots_empty,
+    the_length_is_never_negative,
+    the_capacity_is_exact,
+    on_the_fast_path_every_slot_was_free,
+    on_the_fast_path_the_capacity_is_exact,
+    nothing_takes_the_fast_path_after_the_close,
+    serialised_producers_lose_nothing,
+    serialised_producers_lose_nothing_on_the_fast_path,
+    an_item_is_accepted_before_the_close_or_refused
+);
+
 /// A ring each of whose calls is a step of the model.
-struct Raced {
-    ring: Ring<Box<Parcel>>,
+struct Raced<T: RingItem> {
+    ring: Ring<T>,
     race: Race,
 }
 
-impl Raced {
+impl<T: Queued> Raced<T> {
     fn new(capacity: usize) -> Arc<Self> {
         Arc::new(Self { ring: Ring::new(capacity), race: Race::default() })
     }
 
     fn push(&self, content: u32) -> Result<(), Refusal> {
         self.race.step();
-        self.ring.push(parcel(0, content)).map_err(|(_, why)| why)
+        self.ring.push(T::new(content)).map_err(|(_, why)| why)
     }
 
     fn push_many(&self, contents: &[u32]) -> usize {
         self.race.step();
-        let items: Vec<_> = contents.iter().map(|content| parcel(0, *content)).collect();
+        let items: Vec<_> = contents.iter().map(|content| T::new(*content)).collect();
         self.ring.push_many(&mut items.into_iter(), usize::MAX).0
     }
 
@@ -31,7 +92,7 @@ impl Raced {
         let mut out = Vec::new();
         // SAFETY: each model takes from one thread only (invariant 6 of the ring).
         unsafe { self.ring.take(max, &mut out) };
-        out.into_iter().map(|item| item.content.get()).collect()
+        out.iter().map(T::content).collect()
     }
 
     fn close(&self) -> u64 {
@@ -43,10 +104,9 @@ impl Raced {
 
 /// The second producer relies on the limit that the first one found, and claims two slots. The second slot is in a
 /// segment whose entry the consumer has just emptied.
-#[test]
-fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
+fn a_producer_may_go_by_what_another_saw_of_the_consumer<T: Queued>() {
     deep_model(|| {
-        let ring = Raced::new(2);
+        let ring = Raced::<T>::new(2);
         assert!(ring.push(1).is_ok());
         assert_eq!(ring.take(1), [1]);
         assert!(ring.push(2).is_ok() && ring.push(3).is_ok());
@@ -66,12 +126,11 @@ fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
 }
 
 /// Two producers, one of them in bulk, over a segment border, and a consumer.
-#[test]
-fn every_item_arrives_once_and_each_producers_in_order() {
+fn every_item_arrives_once_and_each_producers_in_order<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(3);
+        let ring = Raced::<T>::new(3);
         let single = {
             let ring = ring.clone();
             thread::spawn(move || ring.push(1).is_ok())
@@ -96,12 +155,11 @@ fn every_item_arrives_once_and_each_producers_in_order() {
 }
 
 /// Around the ring: a slot and a directory entry are used again while the consumer moves on.
-#[test]
-fn a_slot_is_free_again_once_its_item_was_taken() {
+fn a_slot_is_free_again_once_its_item_was_taken<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(2);
+        let ring = Raced::<T>::new(2);
         assert!(ring.push(1).is_ok() && ring.push(2).is_ok());
         let producer = {
             let ring = ring.clone();
@@ -118,12 +176,11 @@ fn a_slot_is_free_again_once_its_item_was_taken() {
 }
 
 /// A used-up segment goes to a producer that has not synchronised with the consumer.
-#[test]
-fn a_segment_is_used_again_with_all_its_slots_empty() {
+fn a_segment_is_used_again_with_all_its_slots_empty<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(4);
+        let ring = Raced::<T>::new(4);
         let producer = {
             let ring = ring.clone();
             thread::spawn(move || ring.push(9).is_ok())
@@ -141,12 +198,11 @@ fn a_segment_is_used_again_with_all_its_slots_empty() {
 }
 
 /// A thread that only reads never sees more taken than accepted.
-#[test]
-fn the_length_is_never_negative() {
+fn the_length_is_never_negative<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(2);
+        let ring = Raced::<T>::new(2);
         let reader = {
             let ring = ring.clone();
             thread::spawn(move || {
@@ -167,12 +223,11 @@ fn the_length_is_never_negative() {
     met.exactly(&["not taken", "taken", "seen empty", "seen full"]);
 }
 
-#[test]
-fn the_capacity_is_exact() {
+fn the_capacity_is_exact<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(1);
+        let ring = Raced::<T>::new(1);
         let other = {
             let ring = ring.clone();
             thread::spawn(move || usize::from(ring.push(1).is_ok()))
@@ -192,8 +247,8 @@ fn the_capacity_is_exact() {
 /// # Safety
 ///
 /// That of [`Ring::push_serialised`].
-unsafe fn push_under_lock(ring: &Ring<Box<Parcel>>, content: u32, share: u64) -> Result<&'static str, Refusal> {
-    let mut item = Some(parcel(0, content));
+unsafe fn push_under_lock<T: Queued>(ring: &Ring<T>, content: u32, share: u64) -> Result<&'static str, Refusal> {
+    let mut item = Some(T::new(content));
     // SAFETY: the caller's.
     let mut fast = || unsafe { ring.push_fast(|| item.take().expect("asked for once")) };
     // SAFETY: the caller's.
@@ -207,14 +262,13 @@ unsafe fn push_under_lock(ring: &Ring<Box<Parcel>>, content: u32, share: u64) ->
 
 /// A push on the fast path does not read the head: the slots of the last round were empty when the fast path was
 /// opened.
-#[test]
-fn on_the_fast_path_every_slot_was_free() {
+fn on_the_fast_path_every_slot_was_free<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(2);
+        let ring = Raced::<T>::new(2);
         // SAFETY: one thread at a time pushes.
-        let push = |ring: &Raced, content| unsafe { push_under_lock(&ring.ring, content, 1) };
+        let push = |ring: &Raced<T>, content| unsafe { push_under_lock(&ring.ring, content, 1) };
         assert!(push(&ring, 1).is_ok() && push(&ring, 2).is_ok());
         let producer = {
             let (ring, note) = (ring.clone(), note.clone());
@@ -237,12 +291,11 @@ fn on_the_fast_path_every_slot_was_free() {
 }
 
 /// The fast path is open only where there is room.
-#[test]
-fn on_the_fast_path_the_capacity_is_exact() {
+fn on_the_fast_path_the_capacity_is_exact<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(1);
+        let ring = Raced::<T>::new(1);
         let producer = {
             let ring = ring.clone();
             let push = move |n| {
@@ -261,12 +314,11 @@ fn on_the_fast_path_the_capacity_is_exact() {
 }
 
 /// A close under the lock closes the fast path.
-#[test]
-fn nothing_takes_the_fast_path_after_the_close() {
+fn nothing_takes_the_fast_path_after_the_close<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let shared = Arc::new((Ring::new(4), Mutex::new(())));
+        let shared = Arc::new((Ring::<T>::new(4), Mutex::new(())));
         // SAFETY: all pushes, and the close, are made under the lock, or before the threads start.
         assert_eq!(unsafe { push_under_lock(&shared.0, 1, 1) }, Ok("fast path"));
         let closer = {
@@ -289,11 +341,11 @@ fn nothing_takes_the_fast_path_after_the_close() {
 }
 
 /// Producers under a lock of their own, on the fast path or not. The consumer has no lock.
-fn serialised_producers(share: u64, how: &'static str) {
+fn serialised_producers<T: Queued>(share: u64, how: &'static str) {
     let met = Met::default();
     let note = met.clone();
     model(move || {
-        let shared = Arc::new((Raced::new(4), Mutex::new(())));
+        let shared = Arc::new((Raced::<T>::new(4), Mutex::new(())));
         let producers = [1, 2].map(|content| {
             let (shared, note) = (shared.clone(), note.clone());
             thread::spawn(move || {
@@ -313,22 +365,19 @@ fn serialised_producers(share: u64, how: &'static str) {
     met.exactly(&[how, "none at first", "one at first", "two at first"]);
 }
 
-#[test]
-fn serialised_producers_lose_nothing() {
-    serialised_producers(8, "by a claim");
+fn serialised_producers_lose_nothing<T: Queued>() {
+    serialised_producers::<T>(8, "by a claim");
 }
 
-#[test]
-fn serialised_producers_lose_nothing_on_the_fast_path() {
-    serialised_producers(1, "fast path");
+fn serialised_producers_lose_nothing_on_the_fast_path<T: Queued>() {
+    serialised_producers::<T>(1, "fast path");
 }
 
-#[test]
-fn an_item_is_accepted_before_the_close_or_refused() {
+fn an_item_is_accepted_before_the_close_or_refused<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let ring = Raced::new(2);
+        let ring = Raced::<T>::new(2);
         let producer = {
             let ring = ring.clone();
             thread::spawn(move || ring.push(1))

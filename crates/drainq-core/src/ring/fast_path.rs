@@ -25,9 +25,11 @@
 
 use super::item::RingItem;
 use super::segments::{SEGMENT, Segment};
+use super::slot::Slot;
 use super::{CLOSED, ONE, Refusal, Ring};
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::sync::{order, planted};
+use std::ptr::NonNull;
 
 impl<T: RingItem, B> Ring<T, B> {
     /// Pushes as [`Ring::push`] does, without a compare-and-swap, which costs half as much.
@@ -71,9 +73,10 @@ impl<T: RingItem, B> Ring<T, B> {
         if tail >= self.front.fast_until.load(Ordering::Relaxed) {
             return false;
         }
+        let item = make();
         // SAFETY: the fast path is open, so `segment` holds the next slot (invariant 8) and lives at least until that
         // slot was taken (invariant 4).
-        self.put(unsafe { self.fast_slots() }, tail / ONE, make());
+        unsafe { T::Slot::publish(Segment::slot(self.fast_segment(), tail / ONE), item) };
         self.front.tail.store(tail + ONE, Ordering::Relaxed);
         true
     }
@@ -92,12 +95,13 @@ impl<T: RingItem, B> Ring<T, B> {
             return 0;
         }
         // SAFETY: as in `push_fast`; the fast path ends within the segment.
-        let slots = unsafe { self.fast_slots() };
+        let segment = unsafe { self.fast_segment() };
         let (first, end) = (tail / ONE, fast_until / ONE);
         let mut index = first;
         while index < end {
             let Some(item) = next() else { break };
-            self.put(slots, index, item);
+            // SAFETY: as above.
+            unsafe { T::Slot::publish(Segment::slot(segment, index), item) };
             index += 1;
         }
         // Stored last, so that neither the consumer nor a snapshot meets a claim without its item.
@@ -105,22 +109,15 @@ impl<T: RingItem, B> Ring<T, B> {
         (index - first) as usize
     }
 
-    /// Returns the slots of the fast path.
+    /// Returns the segment of the fast path.
     ///
     /// # Safety
     ///
     /// The fast path is open.
     #[inline(always)]
-    unsafe fn fast_slots(&self) -> &[AtomicPtr<()>; SEGMENT] {
-        let segment: *const Segment = self.front.segment.load(Ordering::Relaxed);
-        // SAFETY: the caller promises that the fast path is open: invariants 8 and 4.
-        unsafe { &(*segment).slots }
-    }
-
-    #[inline(always)]
-    fn put(&self, slots: &[AtomicPtr<()>; SEGMENT], index: u64, item: T) {
-        let word = item.into_word().as_ptr();
-        slots[index as usize % SEGMENT].store(word, order("fast_publish", Ordering::Release));
+    unsafe fn fast_segment(&self) -> NonNull<Segment<T>> {
+        // SAFETY: the caller promises that the fast path is open, so there is a segment (invariant 8).
+        unsafe { NonNull::new_unchecked(self.front.segment.load(Ordering::Relaxed)) }
     }
 
     /// Opens the fast path for `most` items, until one in `share` slots is taken, or to the end of the segment,

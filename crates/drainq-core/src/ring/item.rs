@@ -1,25 +1,50 @@
-//! Ring items: values that become one machine word in a slot, so that a queued item costs eight bytes and one store.
+//! Ring items: the values that a ring can hold.
+//!
+//! A slot holds an item as one machine word ([`WordItem`]), or the item itself ([`Inline`](super::Inline)).
 //!
 //! Source: pointer-like slots as in the JCTools queues, where null means empty.
 
+use super::slot::{Slot, Word, WordItem};
 use crate::sync::plain::Arc;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// A value that turns into one non-null word, and back.
+/// A value that a ring can hold.
+///
+/// Each [`WordItem`] is a ring item. A value of up to [`MAX_INLINE`](super::MAX_INLINE) bytes becomes one by a line, and
+/// needs no allocation:
+///
+/// ```
+/// use drainq_core::ring::{Inline, Ring, RingItem};
+///
+/// struct Hit { url: u64, bytes: u32 }
+/// impl RingItem for Hit { type Slot = Inline<Self>; }
+///
+/// let ring = Ring::new(1_000);
+/// assert!(ring.push(Hit { url: 7, bytes: 512 }).is_ok());
+/// assert_eq!(ring.len(), 1);
+/// ```
+///
+/// A larger value does not compile, because it is copied at each step of its way. It belongs in a `Box`:
+///
+/// ```compile_fail,E0080
+/// use drainq_core::ring::{Inline, Ring, RingItem};
+///
+/// struct Large([u8; 65]);
+/// impl RingItem for Large { type Slot = Inline<Self>; }
+///
+/// assert!(Ring::new(1_000).push(Large([0; 65])).is_ok());
+/// ```
 pub trait RingItem: Send + Sized + 'static {
-    /// Turns the value into its word. Must not panic, because the ring has claimed a slot for it.
-    fn into_word(self) -> NonNull<()>;
-
-    /// Turns a word back into its value.
-    ///
-    /// # Safety
-    ///
-    /// `word` came from [`RingItem::into_word`] of the same type and is not used again.
-    unsafe fn from_word(word: NonNull<()>) -> Self;
+    /// The storage of one item in a ring: [`Inline`](super::Inline), or [`Word`] for each [`WordItem`].
+    type Slot: Slot<Self>;
 }
 
-impl RingItem for NonZeroUsize {
+impl<T: WordItem> RingItem for T {
+    type Slot = Word;
+}
+
+impl WordItem for NonZeroUsize {
     #[inline]
     fn into_word(self) -> NonNull<()> {
         NonNull::new(std::ptr::without_provenance_mut(self.get())).expect("not zero")
@@ -31,7 +56,7 @@ impl RingItem for NonZeroUsize {
     }
 }
 
-impl<T: Send + 'static> RingItem for Box<T> {
+impl<T: Send + 'static> WordItem for Box<T> {
     fn into_word(self) -> NonNull<()> {
         NonNull::from(Box::leak(self)).cast()
     }
@@ -42,7 +67,7 @@ impl<T: Send + 'static> RingItem for Box<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> RingItem for Arc<T> {
+impl<T: Send + Sync + 'static> WordItem for Arc<T> {
     fn into_word(self) -> NonNull<()> {
         NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null").cast()
     }

@@ -6,7 +6,7 @@
 //! frees their slots by one store to `head`. The indices also serve as the counters of the items that were accepted and
 //! taken, so counting costs nothing.
 //!
-//! The slots are in segments of [`SEGMENT`] words. A segment is allocated when its first slot is claimed, and recycled
+//! The slots are in segments of [`SEGMENT`]. A slot holds an item as a word or as it is (`slot.rs`). A segment is allocated when its first slot is claimed, and recycled
 //! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
 //! directory maps an index to its segment. If there is no memory for a segment, serialised producers refuse the item.
 //! Other producers have already claimed its slot, so the process aborts, as it does for a `Box`.
@@ -14,9 +14,9 @@
 //! # Invariants
 //! 1. `head <= tail <= head + capacity`: a producer claims `index` only after it read a head above `index -
 //!    capacity`, so the capacity is exact.
-//! 2. A slot is written by the one producer that claimed it, from null to a ring item, and by the consumer, from a
-//!    ring item to null. Null means: claimed and not published, or free.
-//! 3. The consumer clears a slot, and takes a used-up segment out of the directory, before it moves `head` beyond it
+//! 2. A slot is changed by the one producer that claimed it, from empty to an item, and by the consumer, from an item
+//!    to empty. Empty means: claimed and not published, or free.
+//! 3. The consumer empties a slot, and takes a used-up segment out of the directory, before it moves `head` beyond it
 //!    with `Release`. A producer reads `head` with `Acquire` before it claims, so it never sees an item or a segment
 //!    of the last round: the directory has room for one segment more than the capacity. Instead of `head` a producer
 //!    may read `limit` with `Acquire`, which another producer stored with `Release` after it had read `head`. An old
@@ -29,20 +29,22 @@
 //!    the partition, or has the counts locks of all workers).
 //!
 //! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty slot), JCTools' chunked MPSC queues
-//! (segments), crossbeam's channels (the mark bit in the tail).
+//! (segments), crossbeam's channels (the mark bit in the tail; an item beside its mark in a slot).
 
 mod fast_path;
 mod item;
 mod segments;
+mod slot;
 
 pub use item::RingItem;
+pub use slot::{Inline, MAX_INLINE, Word, WordItem};
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Backoff, CachePadded, order, planted, thread};
 use crate::wait::sleeper::fence_after_swap;
 use segments::{Directory, SEGMENT, Segment, Spare};
+use slot::Slot;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 /// The most slots that one claim takes: a producer that stalls between claim and publication delays the consumer by
@@ -70,32 +72,32 @@ pub enum Refusal {
 ///
 /// The owner's `extra` lies on the cache line that a push needs, so producers read it at no cost.
 pub struct Ring<T: RingItem, B = ()> {
-    front: CachePadded<Front<B>>,
-    back: CachePadded<Back>,
+    front: CachePadded<Front<T, B>>,
+    back: CachePadded<Back<T>>,
     items: PhantomData<T>,
 }
 
 /// The fields for a push, on one cache line.
-struct Front<B> {
+struct Front<T: RingItem, B> {
     /// Index of the next slot to claim, times two, plus the CLOSED bit.
     tail: AtomicU64,
     /// The first index that was not free when a producer last read `head`.
     limit: AtomicU64,
     capacity: u64,
     /// The segments by index.
-    directory: Directory,
+    directory: Directory<T>,
     /// The tail at which the fast path ends (`fast_path.rs`), and the segment of the slots before it.
     fast_until: AtomicU64,
-    segment: AtomicPtr<Segment>,
+    segment: AtomicPtr<Segment<T>>,
     extra: B,
 }
 
 /// The fields that the consumer writes.
-struct Back {
+struct Back<T: RingItem> {
     /// Index of the next slot to take; written by the consumer alone.
     head: AtomicU64,
     /// A used segment, kept for the next producer that needs one.
-    spare: Spare,
+    spare: Spare<T>,
 }
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
@@ -293,7 +295,7 @@ impl<T: RingItem, B> Ring<T, B> {
 
     /// Returns the segment of an index: a claimed one, or the next one of serialised producers.
     #[inline]
-    fn segment(&self, index: u64) -> NonNull<Segment> {
+    fn segment(&self, index: u64) -> NonNull<Segment<T>> {
         self.front.directory.segment(index, &self.back.spare)
     }
 
@@ -303,22 +305,20 @@ impl<T: RingItem, B> Ring<T, B> {
         let segment = self.segment(index);
         // SAFETY: the slot `index` is claimed and not published, so its segment is in the
         // directory and lives (invariant 4).
-        let slot = unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] };
-        slot.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
+        unsafe { T::Slot::publish(Segment::slot(segment, index), item) };
     }
 
     /// Puts items into the `count` slots from `first` on, which this thread claimed, looking
     /// up each segment once.
     fn publish_run(&self, first: u64, count: usize, items: &mut std::vec::IntoIter<T>) {
-        let (mut index, end) = (first as usize, first as usize + count);
+        let (mut index, end) = (first, first + count as u64);
         while index < end {
-            let segment = self.segment(index as u64);
-            let run = index % SEGMENT..SEGMENT.min(index % SEGMENT + end - index);
-            index += run.len();
-            // SAFETY: each slot of the run is claimed and not published, so its segment lives
-            // until the last of them is (invariant 4), after which it is not touched.
-            for (slot, item) in unsafe { &(&(*segment.as_ptr()).slots)[run] }.iter().zip(items.by_ref()) {
-                slot.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
+            let segment = self.segment(index);
+            for item in items.by_ref().take(segments::run(index, end)) {
+                // SAFETY: each slot of the run is claimed and not published, so its segment lives
+                // until the last of them is (invariant 4), after which it is not touched.
+                unsafe { T::Slot::publish(Segment::slot(segment, index), item) };
+                index += 1;
             }
         }
     }
@@ -333,19 +333,15 @@ impl<T: RingItem, B> Ring<T, B> {
         // Read up to the tail at most: a segment beyond it may be freed.
         let end = (self.front.tail.load(Ordering::Acquire) / ONE).min(head + max as u64);
         out.reserve((end - head) as usize);
-        let read = order("ring_read", Ordering::Acquire);
         let mut index = head;
         'segments: while index < end {
             let found = self.front.directory.entry(index).load(order("segment_read", Ordering::Acquire));
             let Some(segment) = NonNull::new(found) else { break };
-            let first = index as usize % SEGMENT;
-            let last = SEGMENT.min(first + (end - index) as usize);
-            // SAFETY: only this thread takes segments out of the directory (invariant 6).
-            for slot in unsafe { &(&(*segment.as_ptr()).slots)[first..last] } {
-                let Some(word) = NonNull::new(slot.load(read)) else { break 'segments };
-                slot.store(ptr::null_mut(), Ordering::Relaxed);
-                // SAFETY: the item was published once and its slot is cleared (invariant 2).
-                out.push(unsafe { T::from_word(word) });
+            for _ in 0..segments::run(index, end) {
+                // SAFETY: only this thread takes items, and segments out of the directory (invariant 6).
+                let item = unsafe { T::Slot::take(Segment::slot(segment, index)) };
+                let Some(item) = item else { break 'segments };
+                out.push(item);
                 index += 1;
             }
             if (index as usize).is_multiple_of(SEGMENT) {
@@ -369,18 +365,15 @@ impl<T: RingItem, B> Ring<T, B> {
     pub unsafe fn for_each(&self, end: u64, mut see: impl FnMut(&T)) {
         for index in self.taken()..end {
             let backoff = Backoff::new();
-            let word = loop {
+            loop {
                 let segment = NonNull::new(self.front.directory.entry(index).load(Ordering::Acquire));
-                // SAFETY: only a take removes segments from the directory, and none runs now.
-                let slot = segment.map(|segment| unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] });
-                match slot.and_then(|slot| NonNull::new(slot.load(Ordering::Acquire))) {
-                    Some(word) => break word,
-                    None => backoff.snooze(),
+                // SAFETY: only a take takes items, and segments out of the directory, and none runs now.
+                let show = |segment| unsafe { T::Slot::show(Segment::slot(segment, index), &mut see) };
+                if segment.is_some_and(show) {
+                    break;
                 }
-            };
-            // SAFETY: the item was published, and the ring keeps the item (invariant 2): it is
-            // shown and not dropped.
-            see(&ManuallyDrop::new(unsafe { T::from_word(word) }));
+                backoff.snooze();
+            }
         }
     }
 }

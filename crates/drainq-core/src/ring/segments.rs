@@ -3,6 +3,9 @@
 //! A producer finds the segment of an index in the [`Directory`], and puts a segment there if it finds none. The
 //! consumer takes a used-up segment out of the directory and keeps it as the [`Spare`] for the next producer.
 
+use super::item::RingItem;
+#[cfg(any(loom, drainq_shuttle))]
+use super::slot::Slot;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, plain};
 use std::ptr::{self, NonNull};
@@ -15,11 +18,28 @@ pub const SEGMENT: usize = 256;
 pub const SEGMENT: usize = 2;
 
 /// The slots of consecutive indices.
-pub(super) struct Segment {
-    pub slots: [AtomicPtr<()>; SEGMENT],
+pub(super) struct Segment<T: RingItem> {
+    slots: [T::Slot; SEGMENT],
 }
 
-impl Segment {
+/// Returns how many of the slots from `index` to `end` are in the segment of `index`.
+#[inline(always)]
+pub(super) fn run(index: u64, end: u64) -> usize {
+    (SEGMENT - index as usize % SEGMENT).min((end - index) as usize)
+}
+
+impl<T: RingItem> Segment<T> {
+    /// Returns the slot of an index, by pointer (invariant 11).
+    ///
+    /// # Safety
+    ///
+    /// The segment lives.
+    #[inline(always)]
+    pub unsafe fn slot(segment: NonNull<Self>, index: u64) -> *const T::Slot {
+        // SAFETY: the caller's; the remainder is less than the number of slots.
+        unsafe { (&raw const (*segment.as_ptr()).slots).cast::<T::Slot>().add(index as usize % SEGMENT) }
+    }
+
     /// Makes a segment, if there is memory for it.
     #[cfg(not(any(loom, drainq_shuttle)))]
     fn new() -> Option<Box<Self>> {
@@ -30,29 +50,29 @@ impl Segment {
         // SAFETY: a segment has a size.
         let memory = unsafe { std::alloc::alloc_zeroed(std::alloc::Layout::new::<Self>()) }.cast::<Self>();
         // SAFETY: the memory, if there is any, is of this layout, from the allocator that boxes use, and has no other
-        // owner; zeros are null pointers, and an atomic pointer is in memory what a pointer is.
+        // owner; zeros are empty slots (invariant 9).
         (!memory.is_null()).then(|| unsafe { Box::from_raw(memory) })
     }
 
     /// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
     #[cfg(any(loom, drainq_shuttle))]
     fn new() -> Option<Box<Self>> {
-        Some(Box::new(Self { slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }))
+        Some(Box::new(Self { slots: std::array::from_fn(|_| T::Slot::empty()) }))
     }
 }
 
 /// The segments by index: entry `(index / SEGMENT) % entries`, null if the segment was not made.
-pub(super) struct Directory(Box<[AtomicPtr<Segment>]>);
+pub(super) struct Directory<T: RingItem>(Box<[AtomicPtr<Segment<T>>]>);
 
-/// A segment of null slots, kept for the next producer that needs one.
-pub(super) struct Spare {
+/// A segment of empty slots, kept for the next producer that needs one.
+pub(super) struct Spare<T: RingItem> {
     /// The segment, or null.
-    segment: AtomicPtr<Segment>,
+    segment: AtomicPtr<Segment<T>>,
     /// The number of segments of the ring, for statistics of memory.
     made: plain::AtomicU64,
 }
 
-impl Directory {
+impl<T: RingItem> Directory<T> {
     /// Makes a directory for rings of `capacity` items: with room for one more segment than they need.
     pub fn new(capacity: usize) -> Self {
         Self(null_entries((capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two()))
@@ -60,21 +80,21 @@ impl Directory {
 
     /// Returns the entry of an index.
     #[inline]
-    pub fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
+    pub fn entry(&self, index: u64) -> &AtomicPtr<Segment<T>> {
         &self.0[(index as usize / SEGMENT) & (self.0.len() - 1)]
     }
 
     /// Returns the segment of an index: a claimed one, or the next one of serialised producers. Aborts the process if
     /// there is no memory.
     #[inline]
-    pub fn segment(&self, index: u64, spare: &Spare) -> NonNull<Segment> {
+    pub fn segment(&self, index: u64, spare: &Spare<T>) -> NonNull<Segment<T>> {
         self.provide(index, spare)
-            .unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Segment>()))
+            .unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Segment<T>>()))
     }
 
     /// Returns the same, or `None` if there is no memory.
     #[inline]
-    pub fn provide(&self, index: u64, spare: &Spare) -> Option<NonNull<Segment>> {
+    pub fn provide(&self, index: u64, spare: &Spare<T>) -> Option<NonNull<Segment<T>>> {
         let found = NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire)));
         found.or_else(|| install_segment(self.entry(index), spare))
     }
@@ -103,7 +123,7 @@ impl Directory {
 
 /// Puts a segment into an empty entry, unless another producer is quicker.
 #[cold]
-fn install_segment(entry: &AtomicPtr<Segment>, spare: &Spare) -> Option<NonNull<Segment>> {
+fn install_segment<T: RingItem>(entry: &AtomicPtr<Segment<T>>, spare: &Spare<T>) -> Option<NonNull<Segment<T>>> {
     let fresh = spare.take_or_make()?;
     let install = order("segment_install", Ordering::AcqRel);
     match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
@@ -115,14 +135,14 @@ fn install_segment(entry: &AtomicPtr<Segment>, spare: &Spare) -> Option<NonNull<
     }
 }
 
-impl Spare {
+impl<T: RingItem> Spare<T> {
     /// Keeps no segment.
     pub fn new() -> Self {
         Self { segment: AtomicPtr::new(ptr::null_mut()), made: plain::AtomicU64::new(0) }
     }
 
     /// Returns the segment that is kept, or a new one if there is memory for it.
-    fn take_or_make(&self) -> Option<NonNull<Segment>> {
+    fn take_or_make(&self) -> Option<NonNull<Segment<T>>> {
         let kept = self.segment.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
         NonNull::new(kept).or_else(|| {
             let made = NonNull::from(Box::leak(Segment::new()?));
@@ -131,8 +151,8 @@ impl Spare {
         })
     }
 
-    /// Keeps a segment of null slots for later, and frees the segment that was kept before.
-    pub fn recycle(&self, segment: NonNull<Segment>) {
+    /// Keeps a segment of empty slots for later, and frees the segment that was kept before.
+    pub fn recycle(&self, segment: NonNull<Segment<T>>) {
         let old = self.segment.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
         if !old.is_null() {
             // SAFETY: a segment that was kept came from Box::leak, is in no directory entry, and
@@ -144,11 +164,11 @@ impl Spare {
 
     /// Returns the bytes of all segments of the ring.
     pub fn allocated_bytes(&self) -> usize {
-        self.made.load(plain::Ordering::Relaxed) as usize * size_of::<Segment>()
+        self.made.load(plain::Ordering::Relaxed) as usize * size_of::<Segment<T>>()
     }
 }
 
-impl Drop for Spare {
+impl<T: RingItem> Drop for Spare<T> {
     fn drop(&mut self) {
         let kept = self.segment.load(Ordering::Relaxed);
         if !kept.is_null() {
@@ -161,12 +181,12 @@ impl Drop for Spare {
 /// Makes entries of null pointers. Their memory is allocated zeroed, so the system provides each page when it is first
 /// used: a large ring that holds little costs little.
 #[cfg(not(any(loom, drainq_shuttle)))]
-fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
+fn null_entries<T: RingItem>(entries: usize) -> Box<[AtomicPtr<Segment<T>>]> {
     use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
     assert!(entries > 0, "a directory has an entry");
-    let layout = Layout::array::<AtomicPtr<Segment>>(entries).expect("a ring's capacity is bounded");
+    let layout = Layout::array::<AtomicPtr<Segment<T>>>(entries).expect("a ring's capacity is bounded");
     // SAFETY: the layout is not empty, because there is an entry.
-    let memory = unsafe { alloc_zeroed(layout) }.cast::<AtomicPtr<Segment>>();
+    let memory = unsafe { alloc_zeroed(layout) }.cast::<AtomicPtr<Segment<T>>>();
     if memory.is_null() {
         handle_alloc_error(layout);
     }
@@ -177,7 +197,7 @@ fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
 
 /// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
 #[cfg(any(loom, drainq_shuttle))]
-fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
+fn null_entries<T: RingItem>(entries: usize) -> Box<[AtomicPtr<Segment<T>>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
 

@@ -1,20 +1,50 @@
 //! The ring against a bounded deque, its memory, and real threads.
 
 use super::*;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, plain, thread};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
-fn item(n: usize) -> NonZeroUsize {
-    NonZeroUsize::new(n).expect("test items start at 1")
+fn item<T: Numbered>(n: usize) -> T {
+    NonZeroUsize::new(n).expect("test items start at 1").into()
 }
 
-fn take(ring: &Ring<NonZeroUsize>, max: usize) -> Vec<usize> {
+/// An inline item of the largest size, all of whose words are its number.
+#[derive(Clone, Copy)]
+struct Wide([usize; Self::WORDS]);
+
+impl Wide {
+    const WORDS: usize = MAX_INLINE / size_of::<usize>();
+}
+
+impl RingItem for Wide {
+    type Slot = Inline<Self>;
+}
+
+impl From<NonZeroUsize> for Wide {
+    fn from(number: NonZeroUsize) -> Self {
+        Self([number.get(); Self::WORDS])
+    }
+}
+
+impl From<Wide> for usize {
+    fn from(Wide(words): Wide) -> Self {
+        assert!(words.iter().all(|word| *word == words[0]), "an item is whole");
+        words[0]
+    }
+}
+
+/// An item that is its number, in either kind of slot.
+trait Numbered: RingItem + Copy + From<NonZeroUsize> + Into<usize> {}
+
+impl<T: RingItem + Copy + From<NonZeroUsize> + Into<usize>> Numbered for T {}
+
+fn take<T: Numbered>(ring: &Ring<T>, max: usize) -> Vec<usize> {
     let mut out = Vec::new();
     // SAFETY: each test takes from one thread only (invariant 6).
     unsafe { ring.take(max, &mut out) };
-    out.into_iter().map(usize::from).collect()
+    out.into_iter().map(T::into).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -40,74 +70,80 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn agrees_with_a_bounded_deque_of<T: Numbered>(capacity: usize, ops: &[Op]) -> Result<(), TestCaseError> {
+    let ring = Ring::<T>::new(capacity);
+    let (mut model, mut closed, mut next) = (VecDeque::new(), false, 1);
+    for op in ops.iter().cloned() {
+        let room = if closed { 0 } else { capacity - model.len() };
+        let pushed = match op {
+            Op::Push => usize::from(ring.push(item::<T>(next)).is_ok()),
+            // SAFETY: one thread (the lock is not needed).
+            Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item::<T>(next)) }.is_ok()),
+            Op::OpenFastPath(share) => {
+                // SAFETY: one thread (the lock is not needed).
+                let open = unsafe { ring.open_fast_path(share, u64::MAX) } > 0;
+                prop_assert!(!open || capacity > model.len() && !closed);
+                continue;
+            }
+            Op::PushFast(n) => {
+                let mut items = (next..next + n).map(item::<T>);
+                let pushed = if n == 1 {
+                    // SAFETY: one thread (the lock is not needed).
+                    usize::from(unsafe { ring.push_fast(|| item::<T>(next)) })
+                } else {
+                    // SAFETY: as above.
+                    unsafe { ring.push_fast_while(|| items.next()) }
+                };
+                prop_assert!(pushed <= n.min(room));
+                model.extend(next..next + pushed);
+                next += pushed;
+                prop_assert_eq!(ring.len(), model.len());
+                continue;
+            }
+            Op::PushMany(n) => {
+                let mut items = (next..next + n).map(item::<T>).collect::<Vec<_>>().into_iter();
+                if n % 2 == 0 {
+                    ring.push_many(&mut items, usize::MAX).0
+                } else {
+                    // SAFETY: one thread (the lock is not needed).
+                    unsafe { ring.push_many_serialised(&mut items, usize::MAX) }.0
+                }
+            }
+            Op::Take(n) => {
+                let expected: Vec<usize> = model.drain(..n.min(model.len())).collect();
+                prop_assert_eq!(take(&ring, n), expected);
+                continue;
+            }
+            Op::Close => {
+                ring.close();
+                closed = true;
+                continue;
+            }
+        };
+        let wanted = if let Op::PushMany(n) = op { n } else { 1 };
+        prop_assert_eq!(pushed, wanted.min(room));
+        model.extend(next..next + pushed);
+        next += wanted;
+        prop_assert_eq!(ring.len(), model.len());
+        let mut seen = Vec::new();
+        // SAFETY: no other thread takes.
+        unsafe { ring.for_each(ring.accepted(), |item| seen.push((*item).into())) };
+        prop_assert!(model.iter().copied().eq(seen), "a look shows what is queued");
+    }
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn agrees_with_a_bounded_deque(capacity in 1_usize..900, ops in prop::collection::vec(op(), 0..60)) {
-        let ring = Ring::new(capacity);
-        let (mut model, mut closed, mut next) = (VecDeque::new(), false, 1);
-        for op in ops {
-            let room = if closed { 0 } else { capacity - model.len() };
-            let pushed = match op {
-                Op::Push => usize::from(ring.push(item(next)).is_ok()),
-                // SAFETY: one thread (the lock is not needed).
-                Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
-                Op::OpenFastPath(share) => {
-                    // SAFETY: one thread (the lock is not needed).
-                    let open = unsafe { ring.open_fast_path(share, u64::MAX) } > 0;
-                    prop_assert!(!open || capacity > model.len() && !closed);
-                    continue;
-                }
-                Op::PushFast(n) => {
-                    let mut items = (next..next + n).map(item);
-                    let pushed = if n == 1 {
-                        // SAFETY: one thread (the lock is not needed).
-                        usize::from(unsafe { ring.push_fast(|| item(next)) })
-                    } else {
-                        // SAFETY: as above.
-                        unsafe { ring.push_fast_while(|| items.next()) }
-                    };
-                    prop_assert!(pushed <= n.min(room));
-                    model.extend(next..next + pushed);
-                    next += pushed;
-                    prop_assert_eq!(ring.len(), model.len());
-                    continue;
-                }
-                Op::PushMany(n) => {
-                    let mut items = (next..next + n).map(item).collect::<Vec<_>>().into_iter();
-                    if n % 2 == 0 {
-                        ring.push_many(&mut items, usize::MAX).0
-                    } else {
-                        // SAFETY: one thread (the lock is not needed).
-                        unsafe { ring.push_many_serialised(&mut items, usize::MAX) }.0
-                    }
-                }
-                Op::Take(n) => {
-                    let expected: Vec<usize> = model.drain(..n.min(model.len())).collect();
-                    prop_assert_eq!(take(&ring, n), expected);
-                    continue;
-                }
-                Op::Close => {
-                    ring.close();
-                    closed = true;
-                    continue;
-                }
-            };
-            let wanted = if let Op::PushMany(n) = op { n } else { 1 };
-            prop_assert_eq!(pushed, wanted.min(room));
-            model.extend(next..next + pushed);
-            next += wanted;
-            prop_assert_eq!(ring.len(), model.len());
-            let mut seen = Vec::new();
-            // SAFETY: no other thread takes.
-            unsafe { ring.for_each(ring.accepted(), |item| seen.push(usize::from(*item))) };
-            prop_assert!(model.iter().copied().eq(seen), "a look shows what is queued");
-        }
+        agrees_with_a_bounded_deque_of::<NonZeroUsize>(capacity, &ops)?;
+        agrees_with_a_bounded_deque_of::<Wide>(capacity, &ops)?;
     }
 }
 
 #[test]
 fn memory_follows_what_is_queued() {
-    let ring = Ring::new(20_000);
+    let ring = Ring::<NonZeroUsize>::new(20_000);
     let empty = ring.allocated_bytes();
     assert!(empty < 4_096, "{empty} bytes for an empty ring");
     for n in 1..=20_000 {
@@ -130,7 +166,7 @@ fn a_large_ring_that_holds_little_costs_little() {
         return;
     }
     let before = resident();
-    let rings: Vec<_> = (0..20).map(|_| Ring::new(MAX_CAPACITY)).collect();
+    let rings: Vec<_> = (0..20).map(|_| Ring::<NonZeroUsize>::new(MAX_CAPACITY)).collect();
     for ring in &rings {
         assert!((1..=1_000).all(|n| ring.push(item(n)).is_ok()));
         assert_eq!(take(ring, 1_000).len(), 1_000);
@@ -147,19 +183,41 @@ fn a_ring_is_no_larger_than_its_limit() {
 
 #[test]
 fn items_left_in_a_ring_are_dropped_with_it() {
-    let shared = crate::sync::plain::Arc::new(7_u64);
-    let ring = Ring::new(1_000);
-    for _ in 0..600 {
-        assert!(ring.push(shared.clone()).is_ok());
+    /// Owns a reference, in its slot.
+    struct Holder {
+        _shared: plain::Arc<u64>,
     }
-    assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 601);
-    drop(ring);
-    assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 1);
+
+    impl RingItem for Holder {
+        type Slot = Inline<Self>;
+    }
+
+    fn check<T: RingItem>(make: fn(plain::Arc<u64>) -> T) {
+        let shared = plain::Arc::new(7);
+        let ring = Ring::new(1_000);
+        assert!((0..600).all(|_| ring.push(make(shared.clone())).is_ok()));
+        let mut taken = Vec::new();
+        // SAFETY: only this thread takes.
+        assert_eq!(unsafe { ring.take(10, &mut taken) }, 10);
+        assert_eq!(plain::Arc::strong_count(&shared), 601);
+        drop(taken);
+        assert_eq!(plain::Arc::strong_count(&shared), 591, "an item is taken once");
+        drop(ring);
+        assert_eq!(plain::Arc::strong_count(&shared), 1);
+    }
+
+    check(|shared| shared);
+    check(|shared| Holder { _shared: shared });
 }
 
 #[test]
 fn real_threads_lose_nothing() {
-    let ring = Arc::new(Ring::new(300));
+    real_threads_lose_nothing_of::<NonZeroUsize>();
+    real_threads_lose_nothing_of::<Wide>();
+}
+
+fn real_threads_lose_nothing_of<T: Numbered>() {
+    let ring = Arc::new(Ring::<T>::new(300));
     let producers: Vec<_> = (0..3_usize)
         .map(|p| {
             let ring = ring.clone();
@@ -187,7 +245,7 @@ fn real_threads_lose_nothing() {
 fn an_item_without_memory_is_refused_and_nothing_else_is_changed() {
     use super::segments::tests::NO_MEMORY;
     let (ring, numbers) = (Ring::new(10 * SEGMENT), 1..=3 * SEGMENT + 7);
-    let mut next = numbers.clone().map(item);
+    let mut next = numbers.clone().map(item::<NonZeroUsize>);
     let mut push = |count| next.by_ref().take(count).collect::<Vec<_>>().into_iter();
     // SAFETY: one thread (the lock is not needed), here and below.
     let push_many = |items: &mut _| unsafe { ring.push_many_serialised(items, usize::MAX) };

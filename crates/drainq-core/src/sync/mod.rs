@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `real.rs` | `std` and crossbeam |
 //! | `modelled.rs` | a macro that defines the same names over a model checker; `loom.rs` and `shuttle.rs` call it |
+//! | `cell.rs` | memory without an order of its own, as loom checks it |
 //! | `mutants.rs` | deliberate faults, by name |
 //!
 //! All of them share one interface. [`Mutex::lock`] returns a guard, without poisoning. A thread waits on a [`Parker`],
@@ -17,6 +18,8 @@
 #[macro_use]
 mod modelled;
 
+#[cfg(not(loom))]
+mod cell;
 #[cfg(loom)]
 #[path = "loom.rs"]
 mod imp;
@@ -30,7 +33,11 @@ mod mutants;
 
 pub use imp::{Arc, Backoff, Mutex, MutexGuard, Parker, Unparker, atomic, fence, thread};
 
+#[cfg(not(loom))]
+pub use cell::UnsafeCell;
 pub use crossbeam_utils::CachePadded;
+#[cfg(loom)]
+pub use loom::cell::UnsafeCell;
 
 pub(crate) use mutants::{full_fence, order, planted};
 

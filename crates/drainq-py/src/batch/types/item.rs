@@ -13,7 +13,7 @@
 use crate::objects::{self, count_reference};
 use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed};
-use drainq_core::ring::RingItem;
+use drainq_core::ring::WordItem;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::alloc::{Layout, alloc};
@@ -149,7 +149,7 @@ impl Drop for Item {
     }
 }
 
-impl RingItem for Item {
+impl WordItem for Item {
     #[inline]
     fn into_word(self) -> NonNull<()> {
         let word = self.0;
