@@ -30,6 +30,9 @@ FAULTS: dict[str, dict[str, str]] = {
         "segment_recycle": "give a segment back Relaxed",
         "segment_reuse": "use it again Relaxed",
     },
+    "models::ring::words::two_producers_never_get_the_same_spare_segment": {
+        "segment_taken_twice": "leave a spare segment in the list",
+    },
     "models::append_only_table::a_reader_of_the_length_sees_the_element": {
         "table_publish": "publish the length Relaxed",
         "table_read": "read the length Relaxed",

@@ -35,6 +35,7 @@ mod waiters;
 mod weights;
 
 use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step};
+use crate::ring::{Inline, RingItem};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::plain;
 use crate::sync::{Arc, UnsafeCell};
@@ -95,6 +96,39 @@ pub fn parcel(key: Key, content: u32) -> Box<Parcel> {
 /// A parcel of this weight.
 pub fn heavy(key: Key, content: u32, weight: u64) -> Box<Parcel> {
     Box::new(Parcel { key, weight, content: Plain::new(content) })
+}
+
+/// An item with a content, for models that run with either kind of slot.
+pub trait Queued: RingItem {
+    fn new(content: u32) -> Self;
+    fn content(&self) -> u32;
+}
+
+impl Queued for Box<Parcel> {
+    fn new(content: u32) -> Self {
+        parcel(0, content)
+    }
+
+    fn content(&self) -> u32 {
+        self.content.get()
+    }
+}
+
+/// An item in its slot: the slot's cell is not atomic.
+pub struct Small(u32);
+
+impl RingItem for Small {
+    type Slot = Inline<Self>;
+}
+
+impl Queued for Small {
+    fn new(content: u32) -> Self {
+        Self(content)
+    }
+
+    fn content(&self) -> u32 {
+        self.0
+    }
 }
 
 /// Longer than any model runs.

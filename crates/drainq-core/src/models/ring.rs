@@ -1,51 +1,18 @@
 //! The ring: every item once and whole, capacity exact, nothing after the close.
 
-use super::{Met, Parcel, Race, parcel};
-use crate::ring::{Inline, Refusal, Ring, RingItem};
+use super::{Met, Queued, Race};
+use crate::ring::{Refusal, Ring};
 use crate::sync::{Arc, Mutex, deep_model, model, thread};
-
-/// An item with a content, in either kind of slot.
-trait Queued: RingItem {
-    fn new(content: u32) -> Self;
-    fn content(&self) -> u32;
-}
-
-impl Queued for Box<Parcel> {
-    fn new(content: u32) -> Self {
-        parcel(0, content)
-    }
-
-    fn content(&self) -> u32 {
-        self.content.get()
-    }
-}
-
-/// An item in its slot: the slot's cell is not atomic.
-struct Small(u32);
-
-impl RingItem for Small {
-    type Slot = Inline<Self>;
-}
-
-impl Queued for Small {
-    fn new(content: u32) -> Self {
-        Self(content)
-    }
-
-    fn content(&self) -> u32 {
-        self.0
-    }
-}
 
 /// Makes two tests of each model: with items that are words, and with items in their slots.
 macro_rules! in_both_slots {
     ($($model:ident),*) => {
         mod words {
-            $(#[test] fn $model() { super::$model::<Box<super::Parcel>>(); })*
+            $(#[test] fn $model() { super::$model::<Box<crate::models::Parcel>>(); })*
         }
 
         mod inline {
-            $(#[test] fn $model() { super::$model::<super::Small>(); })*
+            $(#[test] fn $model() { super::$model::<crate::models::Small>(); })*
         }
     };
 }
@@ -55,6 +22,7 @@ in_both_slots!(
     every_item_arrives_once_and_each_producers_in_order,
     a_slot_is_free_again_once_its_item_was_taken,
     a_segment_is_used_again_with_all_its_slots_empty,
+    two_producers_never_get_the_same_spare_segment,
     the_length_is_never_negative,
     the_capacity_is_exact,
     on_the_fast_path_every_slot_was_free,
@@ -66,7 +34,7 @@ in_both_slots!(
 );
 
 /// A ring each of whose calls is a step of the model.
-struct Raced<T: RingItem> {
+struct Raced<T: Queued> {
     ring: Ring<T>,
     race: Race,
 }
@@ -195,6 +163,24 @@ fn a_segment_is_used_again_with_all_its_slots_empty<T: Queued>() {
         assert_eq!(got.len(), 3);
     });
     met.exactly(&["in the first segment", "later"]);
+}
+
+/// Two producers take from a list of spare segments, to which the consumer adds one.
+fn two_producers_never_get_the_same_spare_segment<T: Queued>() {
+    model(|| {
+        let ring = Raced::<T>::new(8);
+        assert_eq!(ring.push_many(&[1, 2, 3, 4, 5, 6, 7, 8]), 8);
+        assert_eq!(ring.take(4), [1, 2, 3, 4]);
+        let producers = [[9, 10], [11, 12]].map(|contents| {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push_many(&contents))
+        });
+        let mut got = ring.take(2);
+        producers.into_iter().for_each(|producer| assert_eq!(producer.join().unwrap(), 2));
+        got.extend(ring.take(8));
+        got.sort_unstable();
+        assert!(got.into_iter().eq(5..=12));
+    });
 }
 
 /// A thread that only reads never sees more taken than accepted.

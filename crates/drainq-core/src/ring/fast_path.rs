@@ -139,7 +139,7 @@ impl<T: RingItem, B> Ring<T, B> {
         if end <= index {
             return 0;
         }
-        let Some(segment) = self.front.directory.provide(index, &self.back.spare) else { return 0 };
+        let Some(segment) = self.front.directory.provide(index, &self.back.spares) else { return 0 };
         self.front.segment.store(segment.as_ptr(), Ordering::Relaxed);
         self.front.fast_until.store(end * ONE, Ordering::Relaxed);
         end - index

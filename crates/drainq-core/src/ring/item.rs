@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 
 /// A value that a ring can hold.
 ///
-/// Each [`WordItem`] is a ring item. A value of up to [`MAX_INLINE`](super::MAX_INLINE) bytes becomes one by a line, and
-/// needs no allocation:
+/// Each [`WordItem`] is a ring item. A value of up to [`MAX_INLINE`](super::MAX_INLINE) bytes becomes one by a line,
+/// and needs no allocation:
 ///
 /// ```
 /// use drainq_core::ring::{Inline, Ring, RingItem};

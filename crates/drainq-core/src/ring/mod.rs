@@ -6,8 +6,9 @@
 //! frees their slots by one store to `head`. The indices also serve as the counters of the items that were accepted and
 //! taken, so counting costs nothing.
 //!
-//! The slots are in segments of [`SEGMENT`]. A slot holds an item as a word or as it is (`slot.rs`). A segment is allocated when its first slot is claimed, and recycled
-//! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
+//! The slots are in segments of [`SEGMENT`]. A slot holds an item as a word or as it is (`slot.rs`). A segment is
+//! allocated when its first slot is claimed, and recycled or freed when its last slot was taken. The memory depends on
+//! the number of queued items, not on the capacity: a ring keeps about as many spare segments as it has in use. A
 //! directory maps an index to its segment. If there is no memory for a segment, serialised producers refuse the item.
 //! Other producers have already claimed its slot, so the process aborts, as it does for a `Box`.
 //!
@@ -42,7 +43,7 @@ pub use slot::{Inline, MAX_INLINE, Word, WordItem};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Backoff, CachePadded, order, planted, thread};
 use crate::wait::sleeper::fence_after_swap;
-use segments::{Directory, SEGMENT, Segment, Spare};
+use segments::{Directory, SEGMENT, Segment, Spares};
 use slot::Slot;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -96,8 +97,8 @@ struct Front<T: RingItem, B> {
 struct Back<T: RingItem> {
     /// Index of the next slot to take; written by the consumer alone.
     head: AtomicU64,
-    /// A used segment, kept for the next producer that needs one.
-    spare: Spare<T>,
+    /// Used segments, kept for the next producers that need one.
+    spares: Spares<T>,
 }
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
@@ -136,7 +137,7 @@ impl<T: RingItem, B> Ring<T, B> {
                 segment: AtomicPtr::new(ptr::null_mut()),
                 extra,
             }),
-            back: CachePadded::new(Back { head: AtomicU64::new(0), spare: Spare::new() }),
+            back: CachePadded::new(Back { head: AtomicU64::new(0), spares: Spares::new() }),
             items: PhantomData,
         }
     }
@@ -186,7 +187,7 @@ impl<T: RingItem, B> Ring<T, B> {
 
     /// Returns the bytes that the ring holds now, including its own structure and its whole directory.
     pub fn allocated_bytes(&self) -> usize {
-        size_of::<Self>() + self.front.directory.allocated_bytes() + self.back.spare.allocated_bytes()
+        size_of::<Self>() + self.front.directory.allocated_bytes() + self.back.spares.allocated_bytes()
     }
 
     /// Refuses every push from now on.
@@ -287,7 +288,7 @@ impl<T: RingItem, B> Ring<T, B> {
     #[inline]
     fn provide_segments(&self, index: u64, count: u64) -> Result<u64, Refusal> {
         let (mut provided, end) = (index, index + count);
-        while provided < end && self.front.directory.provide(provided, &self.back.spare).is_some() {
+        while provided < end && self.front.directory.provide(provided, &self.back.spares).is_some() {
             provided = (provided / SEGMENT as u64 + 1) * SEGMENT as u64;
         }
         if provided == index { Err(Refusal::NoMemory) } else { Ok(provided.min(end) - index) }
@@ -296,7 +297,7 @@ impl<T: RingItem, B> Ring<T, B> {
     /// Returns the segment of an index: a claimed one, or the next one of serialised producers.
     #[inline]
     fn segment(&self, index: u64) -> NonNull<Segment<T>> {
-        self.front.directory.segment(index, &self.back.spare)
+        self.front.directory.segment(index, &self.back.spares)
     }
 
     /// Puts `item` into the slot that this thread claimed.
@@ -331,7 +332,8 @@ impl<T: RingItem, B> Ring<T, B> {
     pub unsafe fn take(&self, max: usize, out: &mut Vec<T>) -> usize {
         let head = self.back.head.load(Ordering::Relaxed);
         // Read up to the tail at most: a segment beyond it may be freed.
-        let end = (self.front.tail.load(Ordering::Acquire) / ONE).min(head + max as u64);
+        let tail = self.front.tail.load(Ordering::Acquire) / ONE;
+        let end = tail.min(head + max as u64);
         out.reserve((end - head) as usize);
         let mut index = head;
         'segments: while index < end {
@@ -346,7 +348,7 @@ impl<T: RingItem, B> Ring<T, B> {
             }
             if (index as usize).is_multiple_of(SEGMENT) {
                 self.front.directory.entry(index - 1).store(ptr::null_mut(), Ordering::Relaxed);
-                self.back.spare.recycle(segment);
+                self.back.spares.recycle(segment, (tail - index).div_ceil(SEGMENT as u64));
             }
         }
         if index != head {

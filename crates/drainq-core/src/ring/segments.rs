@@ -1,13 +1,22 @@
 //! The memory of a ring: segments are made with the first item in them and freed with the last.
 //!
 //! A producer finds the segment of an index in the [`Directory`], and puts a segment there if it finds none. The
-//! consumer takes a used-up segment out of the directory and keeps it as the [`Spare`] for the next producer.
+//! consumer takes a used-up segment out of the directory and keeps it among the [`Spares`] for the next producers.
+//!
+//! A full ring is emptied and filled by many segments at a time. If these were freed and allocated again each time, the
+//! allocator would return pages to the system and fault them in again. So the ring keeps as many spares as it has
+//! segments in use, and at least one.
+//!
+//! # Invariants
+//! 12. The spares are a list, linked by `next`. A segment in the list is in no directory entry. Who takes the list by a
+//!     swap is the only holder of all of its segments; so no thread follows a link that another one changes, and a
+//!     segment that left the list and came back does no harm.
 
 use super::item::RingItem;
 #[cfg(any(loom, drainq_shuttle))]
 use super::slot::Slot;
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use crate::sync::{order, plain};
+use crate::sync::{order, plain, planted};
 use std::ptr::{self, NonNull};
 
 /// Slots in a segment.
@@ -19,6 +28,8 @@ pub const SEGMENT: usize = 2;
 
 /// The slots of consecutive indices.
 pub(super) struct Segment<T: RingItem> {
+    /// The next one of the spares, or null.
+    next: AtomicPtr<Self>,
     slots: [T::Slot; SEGMENT],
 }
 
@@ -40,6 +51,21 @@ impl<T: RingItem> Segment<T> {
         unsafe { (&raw const (*segment.as_ptr()).slots).cast::<T::Slot>().add(index as usize % SEGMENT) }
     }
 
+    /// Returns the last segment of a list of spares.
+    ///
+    /// # Safety
+    ///
+    /// This thread holds the list (invariant 12).
+    unsafe fn last_of<'a>(list: NonNull<Self>) -> &'a Self {
+        // SAFETY: the caller's.
+        let mut last = unsafe { list.as_ref() };
+        while let Some(next) = NonNull::new(last.next.load(Ordering::Relaxed)) {
+            // SAFETY: as above.
+            last = unsafe { next.as_ref() };
+        }
+        last
+    }
+
     /// Makes a segment, if there is memory for it.
     #[cfg(not(any(loom, drainq_shuttle)))]
     fn new() -> Option<Box<Self>> {
@@ -50,24 +76,24 @@ impl<T: RingItem> Segment<T> {
         // SAFETY: a segment has a size.
         let memory = unsafe { std::alloc::alloc_zeroed(std::alloc::Layout::new::<Self>()) }.cast::<Self>();
         // SAFETY: the memory, if there is any, is of this layout, from the allocator that boxes use, and has no other
-        // owner; zeros are empty slots (invariant 9).
+        // owner; zeros are empty slots (invariant 9) and a null pointer.
         (!memory.is_null()).then(|| unsafe { Box::from_raw(memory) })
     }
 
     /// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
     #[cfg(any(loom, drainq_shuttle))]
     fn new() -> Option<Box<Self>> {
-        Some(Box::new(Self { slots: std::array::from_fn(|_| T::Slot::empty()) }))
+        Some(Box::new(Self { next: AtomicPtr::new(ptr::null_mut()), slots: std::array::from_fn(|_| T::Slot::empty()) }))
     }
 }
 
 /// The segments by index: entry `(index / SEGMENT) % entries`, null if the segment was not made.
 pub(super) struct Directory<T: RingItem>(Box<[AtomicPtr<Segment<T>>]>);
 
-/// A segment of empty slots, kept for the next producer that needs one.
-pub(super) struct Spare<T: RingItem> {
-    /// The segment, or null.
-    segment: AtomicPtr<Segment<T>>,
+/// Segments of empty slots, kept for the next producers that need one.
+pub(super) struct Spares<T: RingItem> {
+    /// The first one of the list (invariant 12), or null.
+    first: AtomicPtr<Segment<T>>,
     /// The number of segments of the ring, for statistics of memory.
     made: plain::AtomicU64,
 }
@@ -87,16 +113,16 @@ impl<T: RingItem> Directory<T> {
     /// Returns the segment of an index: a claimed one, or the next one of serialised producers. Aborts the process if
     /// there is no memory.
     #[inline]
-    pub fn segment(&self, index: u64, spare: &Spare<T>) -> NonNull<Segment<T>> {
-        self.provide(index, spare)
+    pub fn segment(&self, index: u64, spares: &Spares<T>) -> NonNull<Segment<T>> {
+        self.provide(index, spares)
             .unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Segment<T>>()))
     }
 
     /// Returns the same, or `None` if there is no memory.
     #[inline]
-    pub fn provide(&self, index: u64, spare: &Spare<T>) -> Option<NonNull<Segment<T>>> {
+    pub fn provide(&self, index: u64, spares: &Spares<T>) -> Option<NonNull<Segment<T>>> {
         let found = NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire)));
-        found.or_else(|| install_segment(self.entry(index), spare))
+        found.or_else(|| install_segment(self.entry(index), spares))
     }
 
     /// Frees the segments of the indices from `head` to `tail`, at the end of their ring.
@@ -123,41 +149,66 @@ impl<T: RingItem> Directory<T> {
 
 /// Puts a segment into an empty entry, unless another producer is quicker.
 #[cold]
-fn install_segment<T: RingItem>(entry: &AtomicPtr<Segment<T>>, spare: &Spare<T>) -> Option<NonNull<Segment<T>>> {
-    let fresh = spare.take_or_make()?;
+fn install_segment<T: RingItem>(entry: &AtomicPtr<Segment<T>>, spares: &Spares<T>) -> Option<NonNull<Segment<T>>> {
+    let fresh = spares.take_or_make()?;
     let install = order("segment_install", Ordering::AcqRel);
     match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
         Ok(_) => Some(fresh),
         Err(theirs) => {
-            spare.recycle(fresh);
+            spares.keep(fresh);
             NonNull::new(theirs)
         }
     }
 }
 
-impl<T: RingItem> Spare<T> {
+impl<T: RingItem> Spares<T> {
     /// Keeps no segment.
     pub fn new() -> Self {
-        Self { segment: AtomicPtr::new(ptr::null_mut()), made: plain::AtomicU64::new(0) }
+        Self { first: AtomicPtr::new(ptr::null_mut()), made: plain::AtomicU64::new(0) }
     }
 
-    /// Returns the segment that is kept, or a new one if there is memory for it.
+    /// Returns a segment that is kept, or a new one if there is memory for it.
     fn take_or_make(&self) -> Option<NonNull<Segment<T>>> {
-        let kept = self.segment.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
-        NonNull::new(kept).or_else(|| {
+        self.take().or_else(|| {
             let made = NonNull::from(Box::leak(Segment::new()?));
             self.made.fetch_add(1, plain::Ordering::Relaxed);
             Some(made)
         })
     }
 
-    /// Keeps a segment of empty slots for later, and frees the segment that was kept before.
-    pub fn recycle(&self, segment: NonNull<Segment<T>>) {
-        let old = self.segment.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
-        if !old.is_null() {
-            // SAFETY: a segment that was kept came from Box::leak, is in no directory entry, and
-            // the swap made this thread its only holder.
-            drop(unsafe { Box::from_raw(old) });
+    /// Takes a segment that is kept. Meanwhile other threads find none.
+    fn take(&self) -> Option<NonNull<Segment<T>>> {
+        let reuse = order("segment_reuse", Ordering::Acquire);
+        let taken_twice = planted("segment_taken_twice");
+        let first = if taken_twice { self.first.load(reuse) } else { self.first.swap(ptr::null_mut(), reuse) };
+        let first = NonNull::new(first)?;
+        // SAFETY: this thread holds the list (invariant 12).
+        let rest = unsafe { first.as_ref() }.next.swap(ptr::null_mut(), Ordering::Relaxed);
+        if let Some(rest) = NonNull::new(rest) {
+            self.keep(rest);
+        }
+        Some(first)
+    }
+
+    /// Keeps a segment of empty slots for later, or a list of them that this thread holds.
+    fn keep(&self, list: NonNull<Segment<T>>) {
+        let (mut others, mut last) = (ptr::null_mut(), None);
+        let give = order("segment_recycle", Ordering::Release);
+        while let Err(now) = self.first.compare_exchange(others, list.as_ptr(), give, Ordering::Relaxed) {
+            others = now;
+            // SAFETY: this thread holds the list.
+            let last = last.get_or_insert_with(|| unsafe { Segment::last_of(list) });
+            last.next.store(others, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps a used-up segment of a ring that has `in_use` others, and frees those beyond as many.
+    pub fn recycle(&self, segment: NonNull<Segment<T>>, in_use: u64) {
+        self.keep(segment);
+        while self.made.load(plain::Ordering::Relaxed) > in_use + in_use.max(1) {
+            let Some(extra) = self.take() else { break };
+            // SAFETY: segments come from Box::leak, and this thread is the only holder (invariant 12).
+            drop(unsafe { Box::from_raw(extra.as_ptr()) });
             self.made.fetch_sub(1, plain::Ordering::Relaxed);
         }
     }
@@ -168,12 +219,11 @@ impl<T: RingItem> Spare<T> {
     }
 }
 
-impl<T: RingItem> Drop for Spare<T> {
+impl<T: RingItem> Drop for Spares<T> {
     fn drop(&mut self) {
-        let kept = self.segment.load(Ordering::Relaxed);
-        if !kept.is_null() {
-            // SAFETY: as in `recycle`; `&mut self`: no other thread has it.
-            drop(unsafe { Box::from_raw(kept) });
+        while let Some(kept) = self.take() {
+            // SAFETY: as in `recycle`.
+            drop(unsafe { Box::from_raw(kept.as_ptr()) });
         }
     }
 }

@@ -150,8 +150,13 @@ fn memory_follows_what_is_queued() {
         assert!(ring.push(item(n)).is_ok());
     }
     assert!(ring.push(item(1)).is_err(), "the capacity is exact");
-    assert!(ring.allocated_bytes() > 160_000);
-    assert_eq!(take(&ring, 20_000).len(), 20_000);
+    let full = ring.allocated_bytes();
+    assert!(full > 160_000);
+    assert_eq!(take(&ring, 5_000).len(), 5_000);
+    assert_eq!(ring.allocated_bytes(), full, "the used segments are kept for the next items");
+    assert_eq!(take(&ring, 10_000).len(), 10_000);
+    assert!(ring.allocated_bytes() < 90_000, "{} bytes for 40,000 of items", ring.allocated_bytes());
+    assert_eq!(take(&ring, 20_000).len(), 5_000);
     assert!(ring.allocated_bytes() < 8_192, "{} bytes when empty again", ring.allocated_bytes());
 }
 
