@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import calendar
 import functools
+import json
 import random
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+PATTERN = (
+    r'^([^ "]+) [^ "]+ [^"\[]*\[([^\]"]*)\] "([^"]*)" ([0-9]{3}) ([0-9]+|-)(?: "([^"]*)" "([^"]*)")?(?: ([0-9.]+))?$'
+)
+"""The fields of a line: client, time, request, status, size, referrer, user agent and seconds."""
+NGINX_NAMES = (
+    "remote_addr", "time_local", "request", "status", "body_bytes_sent", "http_referer", "http_user_agent",
+    "request_time",
+)  # fmt: skip
+"""What nginx calls them."""
 LOG = Path(__file__).parents[1] / ".." / "shared" / "data" / "apache_access.log"
 _LINE = re.compile(rb'^(.*? \[)([^\]]*)(\] "[A-Z]+ )([^ "]+)(.*)$', re.DOTALL)
 
@@ -35,6 +45,15 @@ def own(log: Path, lines: int, paths: int = 200_000) -> Iterator[bytes]:
         path = match[4] if place % 5 else b"/item/%d/view" % (place * 7919 % paths)
         took = min(30, dice.lognormvariate(-3.5, 1.1))  # seconds
         yield b"%s%s%s%s%s %.3f" % (match[1], stamp.encode(), match[3], path, match[5], took)
+
+
+def in_json(log: Path, lines: int) -> Iterator[bytes]:
+    """Make the lines of :func:`own` JSON, as nginx does with ``escape=json``. Lines that are no requests are left out."""
+    field = re.compile(PATTERN)
+    for line in own(log, lines):
+        if match := field.match(line.decode(errors="replace")):
+            values = [value or "" for value in match.groups()]
+            yield json.dumps(dict(zip(NGINX_NAMES, values))).encode()
 
 
 def write(lines: Iterator[bytes], to: Path) -> Path:

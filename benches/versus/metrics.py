@@ -18,9 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PATTERN = (
-    r'^([^ "]+) [^ "]+ [^"\[]*\[([^\]"]*)\] "([^"]*)" ([0-9]{3}) ([0-9]+|-)(?: "([^"]*)" "([^"]*)")?(?: ([0-9.]+))?$'
-)
+from benches.access_logs import NGINX_NAMES, PATTERN
+
 FIELDS = ["client", "stamp", "request", "status", "size", "referrer", "agent", "seconds"]
 PATH = r"^[A-Za-z]+ ([^ ?]*)"
 TABLES = {
@@ -40,14 +39,21 @@ def by_duckdb(log: str, out: Path) -> tuple[int, int]:
 
     connection = duckdb.connect(str(out / "metrics.duckdb"))
     names = ", ".join(f"'{name}'" for name in FIELDS)
+    if log.endswith(".json"):
+        columns = ", ".join(f"{name}: 'VARCHAR'" for name in NGINX_NAMES)
+        packed = ", ".join(f"{field} := {name}" for field, name in zip(FIELDS, NGINX_NAMES))
+        fields = f"""SELECT struct_pack({packed}) AS r
+            FROM read_json('{log}', format='newline_delimited', columns={{{columns}}})"""
+    else:
+        fields = f"""SELECT regexp_extract(line, '{PATTERN}', [{names}]) AS r
+            FROM read_csv('{log}', columns={{'line': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false,
+                          auto_detect=false, max_line_size=10000000)"""
     connection.execute(f"""CREATE TEMP TABLE records AS
         SELECT r.client, r.referrer, r.agent, CAST(r.status AS INTEGER) AS status, coalesce(try_cast(r.size AS BIGINT), 0) AS size,
             regexp_extract(r.request, '{PATH}', 1) AS endpoint, try_cast(nullif(r.seconds, '') AS DOUBLE) * 1000 AS ms,
             date_trunc('minute', t) AS minute, date_trunc('hour', t) AS hour, date_trunc('day', t) AS day
         FROM (SELECT r, strptime(r.stamp, '%d/%b/%Y:%H:%M:%S %z') AS t
-              FROM (SELECT regexp_extract(line, '{PATTERN}', [{names}]) AS r
-                    FROM read_csv('{log}', columns={{'line': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false,
-                                  auto_detect=false, max_line_size=10000000)) WHERE r.status <> '')""")
+              FROM ({fields}) WHERE r.status <> '')""")
     for table, (keys, timed) in TABLES.items():
         more = ", quantile_disc(ms, [0.5, 0.9, 0.99]) AS p" if timed else ""
         connection.execute(
