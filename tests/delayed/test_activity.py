@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -81,6 +83,25 @@ def test_a_handler_is_counted_with_its_errors_its_time_and_its_dead_letters(worl
     assert counts(queue) == {"offered": 50, "delivered": 50, "acknowledged": 40, "failed": 10, "buried": 10}
     assert queue.activity().handler_time.count == 50
     assert queue.activity().handler_time.sum < 50 * BOUNDS[-1]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_time_of_a_handler_that_fails_is_counted_too(world, is_async):
+    queue, took = world.open(retry=NO_RETRIES), 0.02
+    queue.offer("a", 1, world.now)
+
+    def handle(_envelope):
+        time.sleep(took)
+        raise ValueError("no")
+
+    async def handle_async(envelope):
+        handle(envelope)
+
+    if is_async:
+        asyncio.run(queue.consume_async(handle_async, until="empty"))
+    else:
+        queue.consume(handle, until="empty")
+    assert queue.activity().handler_time.sum >= took
 
 
 def test_a_message_that_cannot_be_decoded_is_buried_and_not_delivered(world):

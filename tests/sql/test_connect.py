@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import math
 import pickle
 import sqlite3
@@ -113,6 +114,14 @@ def test_a_transaction_has_the_write_lock_at_its_start_and_raises_what_ended_it(
         assert one.dialect.tables_among(one.connection, ["t", "v"]) == {"t"}
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         one.execute("SELECT 1")
+
+
+def test_what_is_no_row_is_the_drivers_error_also_beside_dates(tmp_path):
+    with Database(f"sqlite:///{tmp_path}/x.db") as database:
+        database.execute("CREATE TABLE t (a TEXT)")
+        for rows in ([5], [[datetime.date(2030, 1, 31)], 5]):
+            with pytest.raises(sqlite3.ProgrammingError):
+                database.execute_many("INSERT INTO t VALUES (?)", rows)
 
 
 def test_two_paths_of_one_file_have_one_address(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from drainq.workers import (
@@ -80,10 +82,12 @@ def test_a_text_is_not_taken_for_a_list_of_columns(table, worker, changes, says)
         worker(**{**options, "key": ["a"], **more, **changes})
 
 
-def test_a_writer_refuses_a_delayed_queue_that_is_none(table):
+@pytest.mark.parametrize("wrong", ["mail", "", False, 0, []])
+def test_a_writer_refuses_a_delayed_queue_that_is_none(table, wrong):
     options = {"url": table("a INTEGER"), "table": "t", "columns": ["a"]}
-    with pytest.raises(TypeError, match="delayed must be a drainq.delayed.DelayedQueue or None, got 'mail'"):
-        BatchWriter(**options, delayed="mail")
+    why = f"delayed must be a drainq.delayed.DelayedQueue or None, got {wrong!r}"
+    with pytest.raises(TypeError, match=re.escape(why)):
+        BatchWriter(**options, delayed=wrong)
 
 
 @pytest.mark.parametrize("make", [aggregator, top])
