@@ -32,8 +32,8 @@ def totals(sink, **more):
             "merge": lambda a, b: (a[0], a[1] + b[1]),
             "sink": sink,
             "flush_interval": None,
-        },
-        **more,
+            **more,
+        }
     )
 
 
@@ -105,12 +105,13 @@ def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts(er
         if error is not None:
             raise error
 
-    worker = totals(sink)
+    clock = ManualClock()
+    worker = totals(sink, flush_interval=10.0, clock=clock)
     worker.produce_many([("a", 1), ("b", 1)])
     assert worker.flush(0.05) is False and entered.wait(PATIENCE)
     assert worker.flush(0) is False  # nothing is held, and the sink has not answered
-    worker([("c", 1)])  # draining does not wait for the sink
-    assert worker._flush_once(wait=False)
+    clock.advance(10.0)
+    Call(lambda: worker([("c", 1)])).result()  # draining does not wait for the sink, also if a flush is due
     assert agree(worker).pending == 3
     assert worker.close(0.1) is False
     assert counts(worker) == (0, 0, 0, 3, 0)
