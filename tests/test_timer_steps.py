@@ -159,6 +159,7 @@ def test_the_earliest_alarm_calls_the_watch_a_spare_thread_or_a_new_one(now):
     timer.after(6.0, print)  # not the earliest: nothing changes
     assert (timer.started, timer.notified) == (1, [])
     timer._watched = True
+    timer.after(60.0, print)
     timer.after(4.0, print)
     timer._watched, timer._spare = False, 1
     timer.after(3.0, print)

@@ -128,8 +128,8 @@ class Timer:
         with self._lock:
             self._tidy_up()
             heapq.heappush(self._heap, (at, next(self._numbers), alarm))
-            is_first = self._heap[0][2] is alarm
-            call = self._call_the_watch() if is_first or self._threads in (0, self._most) else None
+            is_first, is_full = self._heap[0][2] is alarm, not self._watched and self._threads == self._most
+            call = self._call_the_watch() if is_first or is_full or not self._threads else None
         if call is not None:
             call()
         return alarm
