@@ -17,6 +17,7 @@ from drainq.metrics import blocks, engine, steps
 from drainq.metrics.errors import JobFailed, UserError
 from drainq.metrics.handlers import MakeHandlers
 from drainq.metrics.job import run
+from drainq.metrics.log_files import Digests
 from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from tests.metrics.logs import contents, counted, lines, timed_lines, write
@@ -128,6 +129,18 @@ def test_postgresql_holds_the_same_as_sqlite(loaded, job, real_log, postgres_dat
     _, url = loaded
     job(real_log, database=DatabaseUrl.parse(postgres_database))
     assert contents(postgres_database) == contents(url)
+
+
+def test_logs_that_are_read_before_their_digests_are_known_are_counted_each_by_itself(
+    job, real_log, tmp_path, monkeypatch
+):
+    timed = write(tmp_path / "timed.log", lines(9_000, seed=8))
+    job(timed, real_log, out="usual")
+    result = Digests.result
+    monkeypatch.setattr(Digests, "result", lambda self, timeout=None: None if timeout else result(self))
+    job(timed, real_log, out="slow")
+    usual, slow = (contents(f"sqlite:///{tmp_path}/{out}/metrics.db", raw=True) for out in ("usual", "slow"))
+    assert slow == usual and [row[0] for row in slow["bad_lines"]] == [str(real_log)]
 
 
 def test_spark_and_threads_give_the_same_to_the_last_bit(on_spark, job, real_log, tmp_path, small_blocks):

@@ -81,7 +81,8 @@ def run(
     if engine not in ("spark", "local"):
         raise UserError(f"--engine must be 'spark' or 'local', got {engine!r}")
     progress = progress or Progress(None)
-    here = {path: find(0, path, format) for path in logs if engine == "local" or not is_remote(path)}
+    near = [path for path in logs if engine == "local" or not is_remote(path)]
+    here = {path: find(number, path, format) for number, path in enumerate(near)}
     directory = Path(out)
     steps.make_directory(directory)
     url = database or DatabaseUrl.sqlite(directory / "metrics.db")
