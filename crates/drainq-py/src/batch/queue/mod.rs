@@ -174,12 +174,15 @@ impl BatchQueue {
     /// Example:
     ///     >>> import threading
     ///     >>> from drainq import BatchQueue
-    ///     >>> go_on = threading.Event()
-    ///     >>> with BatchQueue("slow", consumer=lambda batch: go_on.wait(), buffer_size=1) as queue:
-    ///     ...     accepted = [queue.offer(n, timeout=0.01) for n in range(5)]
+    ///     >>> taken, go_on = threading.Event(), threading.Event()
+    ///     >>> def store(batch):
+    ///     ...     taken.set()
+    ///     ...     go_on.wait()
+    ///     >>> with BatchQueue("slow", consumer=store, buffer_size=1) as queue:
+    ///     ...     accepted = [queue.offer("a"), taken.wait(10), queue.offer("b"), queue.offer("c", timeout=0.01)]
     ///     ...     go_on.set()
-    ///     >>> accepted[0], accepted[-1], queue.stats().rejected["full"] > 0
-    ///     (True, False, True)
+    ///     >>> accepted, queue.stats().rejected["full"]
+    ///     ([True, True, True, False], 1)
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is drainq's.
     #[pyo3(signature = (item, timeout=None))]
