@@ -1,12 +1,12 @@
 """The access-log job: its speed compared with other programs, its memory and its processor time.
 
 Three logs are made of a real one (``--log``, else the one in ``../shared/data``): its lines over and over, the same
-with times, request times and paths of their own, 200,000 paths among them, and these as JSON. Measured, each as a process of its own from
-its start to its end: the job on Spark and in threads, DuckDB, polars, Spark SQL, plain Python, and GoAccess where it is
-installed; wall-clock and processor time, and the peak resident memory of all its processes. And the job on 10,000
-lines, which is its start.
+with times, request times and paths of their own, 200,000 paths among them, and these as JSON. Measured, each as a
+process of its own from its start to its end: the job on Spark and in threads, DuckDB, polars, Spark SQL, plain Python,
+and GoAccess where it is installed (of JSON only DuckDB); wall-clock and processor time, and the peak resident memory of
+all its processes. And the job on 10,000 lines, which is its start.
 
-The whole takes about 20 minutes. It can be run in parts of less than four, ``start``, ``repeats-1`` to ``repeats-3``,
+The whole takes about 30 minutes. It can be run in parts of less than four, ``start``, ``repeats-1`` to ``repeats-3``,
 ``own-1`` to ``own-3`` and ``json-1`` to ``json-3``. The page is written once all parts of a commit are there.
 
     python -m benches.metrics [--part NAME ...] [--quick] [--rounds 3] [--lines 2000000] [--log LOG]
@@ -43,8 +43,8 @@ NAMES = {
 }
 WHOLE, PROCESSOR, MEMORY = "the whole command", "processor time of all processes", "peak memory of all processes"
 GOACCESS = "GoAccess"
-FORMATS = {"repeats": "COMBINED", "own": '%h %^[%d:%t %^] "%r" %s %b "%R" "%u" %T', "json": ""}
-"""The format of a line of each log, as GoAccess reads formats."""
+FORMATS = {"repeats": "COMBINED", "own": '%h %^[%d:%t %^] "%r" %s %b "%R" "%u" %T'}
+"""The format of a line of each log that GoAccess reads, as it reads formats."""
 
 
 class Command:
@@ -112,7 +112,7 @@ def compared(kind: str, log: Path, lines: int, rounds: Sequence[int], scratch: P
     """Rounds of all ways on one log, in turns."""
     more = [GOACCESS] if shutil.which("goaccess") else []
     rivals = [DUCKDB] if kind == "json" else [*WAYS, *more]
-    ways = {way: Command(way, log, scratch, FORMATS[kind]) for way in (SPARK, LOCAL, *rivals)}
+    ways = {way: Command(way, log, scratch, FORMATS.get(kind, "")) for way in (SPARK, LOCAL, *rivals)}
     for number in rounds:
         order = list(ways.values())
         for way in order[number % len(order) :] + order[: number % len(order)]:

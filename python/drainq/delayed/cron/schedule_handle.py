@@ -18,7 +18,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
@@ -29,9 +29,6 @@ from drainq.pickling import refuse
 from drainq.sql.error_text import to_show
 from drainq.threads import ClosedByBlock
 from drainq.timer import Repeat
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger("drainq")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 from drainq.delayed.message import OfferOutcome
@@ -34,7 +33,7 @@ class SQLiteOffers(SQLiteStatements):
                     return [OfferOutcome.CREATED]
             if not offers[0].can_update:
                 return [OfferOutcome.IGNORED]
-        elif offers:
+        else:
             try:
                 return self._offer_new(kind, offers, now)
             except sqlite3.IntegrityError:
@@ -44,9 +43,11 @@ class SQLiteOffers(SQLiteStatements):
 
     def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Insert all messages. If one is not new, insert none and raise IntegrityError."""
-        keys, payloads, times, _, *more = zip(*offers)
         with self._transaction() as cursor:
-            cursor.executemany(self._sql["INSERT"], zip(keys, repeat(kind), payloads, times, repeat(now), *more))
+            cursor.executemany(
+                self._sql["INSERT"],
+                ((key, kind, payload, at, now, *more) for key, payload, at, _, *more in offers),
+            )
         return [OfferOutcome.CREATED] * len(offers)
 
     def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
