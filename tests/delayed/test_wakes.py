@@ -185,15 +185,19 @@ def test_a_poll_sleeps_a_poll_period_unless_something_is_due_or_its_time_is_over
 
 
 def test_an_alarm_is_set_only_if_none_rings_between_now_and_then(monkeypatch):
-    alarms, now, wakeup = [], [100.0], Wakeup()
+    alarms, cancelled, now, wakeup = [], [], [100.0], Wakeup()
+
+    def after(*given):
+        alarms.append((now[0], *given))
+        return SimpleNamespace(cancel=lambda: cancelled.append(given[0]))
+
     monkeypatch.setattr("drainq.delayed.wake.time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(
-        "drainq.delayed.wake.SHARED", SimpleNamespace(after=lambda *given: alarms.append((now[0], *given)))
-    )
+    monkeypatch.setattr("drainq.delayed.wake.SHARED", SimpleNamespace(after=after))
     wakeup.add_listener(list)
     for now[0], seconds in ((100, 5), (100, 7), (101, 4.5), (102, 2), (102.5, 1.5), (104, 3), (105, 1)):
         wakeup.wake_in(seconds)
     assert alarms == [(100, 5, wakeup.wake), (102, 2, wakeup.wake), (104, 3, wakeup.wake), (105, 1, wakeup.wake)]
+    assert cancelled == [5, 2, 3]  # so offers for ever earlier times leave one alarm
 
 
 def test_a_callers_transaction_is_looked_at_less_and_less_often_until_it_ends(sqlite, monkeypatch):

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from drainq.timer import SHARED
+from drainq.timer import SHARED, Alarm
 
 _FIRST_CHECK, _LAST_CHECK = 0.005, 0.1
 """Seconds between two checks whether a caller's transaction has ended; they grow by half."""
@@ -26,6 +26,7 @@ class Wakeup:
         self._changed = threading.Condition()
         self._count = 0
         self._waiting = 0
+        self._alarm: Alarm | None = None
         self._rings_at = 0.0
         self._listeners: set[Callable[[], None]] = set()
         self.token = uuid.uuid4().hex
@@ -47,16 +48,14 @@ class Wakeup:
     def wake_in(self, seconds: float) -> None:
         """Call :meth:`wake` after some seconds of real time. A consumer that polls earlier learns the due time."""
         with self._changed:
-            later = seconds > 0 and (self._waiting or self._listeners)
-            if later:
+            if seconds > 0 and (self._waiting or self._listeners):
                 now = time.monotonic()
-                if now < self._rings_at <= now + seconds:
-                    return
-                self._rings_at = now + seconds
-        if later:
-            SHARED.after(seconds, self.wake)
-        else:
-            self.wake()
+                if not now < self._rings_at <= now + seconds:
+                    if self._alarm is not None:
+                        self._alarm.cancel()  # a consumer that wakes earlier finds that due time, too
+                    self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)
+                return
+        self.wake()
 
     def wait(self, noted: int, seconds: float) -> bool:
         """Sleep until the count exceeds ``noted``, at most ``seconds`` of real time."""

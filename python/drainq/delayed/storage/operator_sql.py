@@ -87,13 +87,14 @@ PEEK = (
 )
 """The first messages, without taking them."""
 
+_WAITS_SINCE = 'min(CASE WHEN "scheduledAt" < "createdAt" THEN "createdAt" ELSE "scheduledAt" END)'
+
 COUNTS = f"""
 SELECT
     count(*) FILTER (WHERE "scheduledAt" <= :now),
     count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NULL),
     count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NOT NULL),
-    min(CASE WHEN "scheduledAt" < "createdAt" THEN "createdAt" ELSE "scheduledAt" END)
-        FILTER (WHERE "scheduledAt" <= :now),
+    {_WAITS_SINCE} FILTER (WHERE "scheduledAt" <= :now),
     count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
     (SELECT count(*) FROM {{dead}} WHERE "pKind" = :kind),
     EXISTS (SELECT 1 FROM {{queues}} WHERE "pKind" = :kind AND "paused"),
@@ -133,22 +134,22 @@ PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = :kind AND "diedAt" < :before'
 QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
 """The queues of the table."""
 
-OVERVIEW = """
+OVERVIEW = f"""
 SELECT q."name", q."typeName", q."paused", q."pausedBy", COALESCE(due.ready, 0),
-    COALESCE(due.stored - due.ready, 0) - COALESCE(flying.n, 0), COALESCE(flying.n, 0), due.oldest, COALESCE(dead.n, 0)
-FROM {queues} AS q
+    COALESCE(due.stored - due.ready, 0) - COALESCE(flying.n, 0), COALESCE(flying.n, 0),
+    (SELECT {_WAITS_SINCE} FROM {{table}} WHERE "pKind" = q."pKind" AND "scheduledAt" <= :now), COALESCE(dead.n, 0)
+FROM {{queues}} AS q
 LEFT JOIN (
-    SELECT "pKind", count(*) AS stored, count(*) FILTER (WHERE "scheduledAt" <= :now) AS ready,
-        min("scheduledAt") FILTER (WHERE "scheduledAt" <= :now) AS oldest
-    FROM {table} GROUP BY "pKind") AS due ON due."pKind" = q."pKind"
+    SELECT "pKind", count(*) AS stored, count(*) FILTER (WHERE "scheduledAt" <= :now) AS ready
+    FROM {{table}} GROUP BY "pKind") AS due ON due."pKind" = q."pKind"
 LEFT JOIN (
-    SELECT "pKind", count(*) AS n FROM {table}
+    SELECT "pKind", count(*) AS n FROM {{table}}
     WHERE "lockUuid" IS NOT NULL AND "scheduledAt" > :now GROUP BY "pKind") AS flying ON flying."pKind" = q."pKind"
-LEFT JOIN (SELECT "pKind", count(*) AS n FROM {dead} GROUP BY "pKind") AS dead ON dead."pKind" = q."pKind"
+LEFT JOIN (SELECT "pKind", count(*) AS n FROM {{dead}} GROUP BY "pKind") AS dead ON dead."pKind" = q."pKind"
 ORDER BY q."name", q."typeName"
 """
 """The queues of the table, each with its messages by state. Waiting messages are counted by the index of due times,
-those in flight by the index of locks."""
+those in flight by the index of locks; only the rows of ready messages are read."""
 
 PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused")'
 """Whether a queue is paused."""

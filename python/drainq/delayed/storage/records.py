@@ -245,8 +245,7 @@ class QueueInfo(NamedTuple):
         codec: the ``type_name`` of its codec. Queues of one name with different codecs are separate.
         paused: whether it is paused.
         paused_by: who paused it, when and why; None if it is not paused, or was by an older version.
-        ready, scheduled, in_flight, dead: as in :class:`DelayedQueueStats`.
-        oldest_ready_age: seconds since the earliest due time of a ready message; 0.0 if there is none.
+        ready, scheduled, in_flight, oldest_ready_age, dead: as in :class:`DelayedQueueStats`.
     """
 
     name: str
