@@ -232,7 +232,7 @@ def test_the_end_of_memory_is_one_sentence(job, tmp_path, monkeypatch):
 
 
 def out_of_memory(self, tasks, spool):
-    raise MemoryError
+    raise MemoryError("Unable to allocate 3 GiB")  # as NumPy does
 
 
 def test_tables_of_another_making_are_refused(job, tmp_path):

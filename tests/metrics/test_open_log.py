@@ -19,6 +19,7 @@ from drainq.metrics import open_log
 from drainq.metrics.errors import UserError
 from drainq.metrics.job import run
 from drainq.metrics.log_files import digest, find
+from drainq.metrics.log_names import named
 from tests.metrics.logs import contents, lines, write
 
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
@@ -101,3 +102,8 @@ def test_zstd_without_its_package_names_the_extra(tmp_path, monkeypatch):
         UserError, match=r"is compressed with zstd, which needs a package: pip install 'drainq\[zstd\]'"
     ):
         find(0, str(path))
+
+
+def test_the_standard_input_is_named_once():
+    with pytest.raises(UserError, match="LOG must be - once at most"), named(["-", "-"], io.BytesIO(b"a line")):
+        pass
