@@ -340,8 +340,8 @@ def test_each_value_of_a_process_has_its_place_in_the_snapshot():
 def test_the_values_of_an_object_are_its_own_and_not_the_sum_of_its_kind():
     scrapes = [scraped(3), scraped(1)]
     alone = snapshot(*scrapes)
-    for scrape in scrapes:
-        for found in scrape.samples.values():
+    for each in scrapes:
+        for found in each.samples.values():
             for labels, value in [*found]:
                 found.append(({kind: f"{name}2" for kind, name in labels.items()}, 7 * value))
     both = snapshot(*scrapes)

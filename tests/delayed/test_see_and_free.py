@@ -184,6 +184,21 @@ def test_one_message_and_the_first_of_all_are_found_by_index_in_a_long_queue(pos
     assert "LockUuidPlusIdIndex" in plan(Chosen(holder="h"), "FREE")
 
 
+def test_what_was_planned_while_the_tables_were_empty_finds_keys_by_their_index(postgres):
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres.url) as connection:
+        storage = postgres.open()._session.storage
+        values = dict.fromkeys("kind key prefix hash".split(), "k") | dict.fromkeys(("at", "now"), 1)
+        values |= {"keys": ["k"], "payload": b""}
+        for index, names in (
+            ("PKeyPlusKindUniqueIndex", ("READ", "CONTAINS", "DROP", "STORED", "UPDATE_TICK")),
+            ("cron_pkey", ("MADE_TICKS", "SCHEDULE_STATE")),
+        ):
+            for name in names:
+                plan = str(connection.execute("EXPLAIN " + storage._sql[name], values).fetchall())
+                assert index in plan and "KindPlusScheduledAtIndex" not in plan, name
+
+
 # --- what a handler does and learns
 
 

@@ -86,7 +86,7 @@ OFFER_MANY_MIXED = (
 
 STORED = """
 SELECT "pKey", "payload", "scheduledAtInitially", xmax = 0
-FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "createdAt" = %(now)s
+FROM {table} WHERE "pKind" || '' = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "createdAt" = %(now)s
 """
 """The messages of these keys that were stored by a call at this time; true: created, not updated."""
 

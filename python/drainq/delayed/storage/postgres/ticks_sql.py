@@ -48,7 +48,7 @@ RETURNING "pKey"
 UPDATE_TICK = """
 UPDATE {table}
 SET "payload" = %(payload)b, "scheduledAt" = %(at)s, "scheduledAtInitially" = %(at)s, "createdAt" = %(now)s
-WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attempts" = 0
+WHERE "pKind" || '' = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attempts" = 0
     AND "scheduledAt" = "scheduledAtInitially"
     AND ("payload", "scheduledAtInitially") IS DISTINCT FROM (%(payload)b, %(at)s)
 """
@@ -104,20 +104,21 @@ FROM {schedules} AS s WHERE "pKind" = %(kind)s ORDER BY "keyPrefix"
 """
 """The schedules of a queue."""
 
-SCHEDULE_STATE = """
+_MADE = """FROM unnest(%(keys)s::text[]) AS u(k) WHERE (
+        SELECT "pKey" FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" >= u.k ORDER BY "pKey" LIMIT 1) = u.k"""
+# With "pKey" = u.k PostgreSQL chooses another index for an empty table, keeps the plan and reads all ticks for each.
+
+SCHEDULE_STATE = f"""
 SELECT
-    (SELECT "configHash" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
-    (SELECT "description" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
-    (SELECT pg_catalog.max("nominalAt") FROM {cron}
+    (SELECT "configHash" FROM {{schedules}} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
+    (SELECT "description" FROM {{schedules}} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
+    (SELECT pg_catalog.max("nominalAt") FROM {{cron}}
      WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor"),
-    (SELECT pg_catalog.count(*) FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s::text[]))
+    (SELECT pg_catalog.count(*) {_MADE})
 """
 """The present configuration of a prefix, the floor of a given configuration, and how many of some ticks are made."""
 
-MADE_TICKS = """
-SELECT k FROM unnest(%(keys)s::text[]) AS u(k) CROSS JOIN LATERAL (
-    SELECT 1 FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = u.k LIMIT 1) AS made
-"""
+MADE_TICKS = "SELECT k " + _MADE
 """Which of some ticks are in the ledger."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
