@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -178,6 +179,21 @@ def test_a_wait_ends_after_a_silence_and_not_while_the_server_gives_signs(monkey
     with pytest.raises(psycopg.OperationalError, match="did not answer in time"):
         waits.send(0)
     assert ended == [clock.now()]
+
+
+def test_a_wait_and_each_later_one_end_when_another_thread_says_so():
+    ended = []
+    connection = SimpleNamespace(patience=math.inf, pgconn=SimpleNamespace(finish=lambda: ended.append(1)))
+    connection._is_cut = postgres_connection.CuttableConnection._is_cut
+    for is_first in (True, False):
+        waits = postgres_connection.CuttableConnection._unless_cut(connection, iter_forever())
+        next(waits)
+        if is_first:
+            waits.send(0)
+            postgres_connection.CuttableConnection.cut(connection)
+        with pytest.raises(psycopg.OperationalError, match="the wait for the server was ended"):
+            waits.send(1)
+    assert ended == [1, 1]
 
 
 def iter_forever():
