@@ -51,7 +51,7 @@ class Wakeup:
             if seconds > 0 and (self._waiting or self._listeners):
                 now = time.monotonic()
                 if not now < self._rings_at <= now + seconds:
-                    if self._alarm is not None:
+                    if self._alarm is not None and now < self._rings_at:  # else it is due, though it may not have rung
                         self._alarm.cancel()  # a consumer that wakes earlier finds that due time, too
                     self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)
                 return
