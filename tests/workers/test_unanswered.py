@@ -183,14 +183,14 @@ def test_a_wait_ends_after_a_silence_and_not_while_the_server_gives_signs(monkey
 
 def test_a_wait_and_each_later_one_end_when_another_thread_says_so():
     ended = []
-    connection = SimpleNamespace(patience=math.inf, pgconn=SimpleNamespace(finish=lambda: ended.append(1)))
-    connection._is_cut = postgres_connection.CuttableConnection._is_cut
-    for is_first in (True, False):
-        waits = postgres_connection.CuttableConnection._unless_cut(connection, iter_forever())
-        next(waits)
-        if is_first:
-            waits.send(0)
-            postgres_connection.CuttableConnection.cut(connection)
+    pgconn = SimpleNamespace(finish=lambda: ended.append(1))
+    connection = SimpleNamespace(_is_cut=False, patience=math.inf, pgconn=pgconn)
+    first, later = (postgres_connection.CuttableConnection._unless_cut(connection, iter_forever()) for _ in range(2))
+    next(first)
+    first.send(0)
+    postgres_connection.CuttableConnection.cut(connection)
+    next(later)
+    for waits in (first, later):
         with pytest.raises(psycopg.OperationalError, match="the wait for the server was ended"):
             waits.send(1)
     assert ended == [1, 1]

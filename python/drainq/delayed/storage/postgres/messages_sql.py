@@ -88,7 +88,8 @@ STORED = """
 SELECT "pKey", "payload", "scheduledAtInitially", xmax = 0
 FROM {table} WHERE "pKind" || '' = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "createdAt" = %(now)s
 """
-"""The messages of these keys that were stored by a call at this time; true: created, not updated."""
+"""The messages of these keys that were stored by a call at this time; true: created, not updated.
+``operator_sql.for_postgres`` says why with ``||``."""
 
 ANNOUNCE = "SELECT pg_catalog.pg_notify(%(channel)s, %(news)s)"
 """Notify waiting consumers that a message is due soon."""
