@@ -16,7 +16,6 @@ from drainq.delayed.storage.in_flight_limits import Room
 from drainq.delayed.storage.operator_calls import dead_letter, finished, stored_message
 from drainq.delayed.storage.records import (
     TICK_MEMORY_MS,
-    Counts,
     Fetched,
     Offer,
     Row,
@@ -232,7 +231,7 @@ class Model:
         expired = sum(it.lock is not None and it.due_at <= now for it in rows)
         began = [at for it in rows if it.due_at > now and (at := taken_at_or_none(it.lock)) is not None]
         longest = max(0, now - min(began, default=now)) / 1000
-        return Counts(len(ready), later, leased, age, again, len(self._dead), self._paused, 0, expired, longest)
+        return len(ready), later, leased, age, again, len(self._dead), self._paused, 0, expired, longest
 
     # --- dead letters
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq.delayed import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
+from drainq.delayed import BytesCodec, JsonCodec, MsgspecCodec, ScheduledMessage, StrCodec
 from drainq.delayed.codec import PickleCodec
 from drainq.delayed.queue import partition_kind
 
@@ -135,3 +135,33 @@ def test_a_codec_of_ones_own_is_used(world):
     queue.offer_or_update("a", "abc", world.now)
     assert queue.peek()[0].payload == b"cba"
     assert queue.try_poll().payload == "abc"
+
+
+def test_a_codec_that_encodes_as_anything_but_bytes_is_refused_and_buffers_are_stored_as_bytes(world):
+    class Own:
+        type_name = "own"
+
+        def __init__(self, encode):
+            self.encode = encode
+
+        def decode(self, data):
+            return data
+
+    made = iter("abcdefghij")
+    for encode, shown in ((str, "a str"), (int, "an int"), (lambda payload: None, "a NoneType")):
+        queue = world.open(next(made), codec=Own(encode))
+        for offer in (
+            lambda queue=queue: queue.offer("key", 5),
+            lambda queue=queue: queue.offer_batch([ScheduledMessage(f"{n}", n, 1.0) for n in range(20)]),
+        ):
+            with pytest.raises(TypeError, match=f"encode of the queue's codec must return bytes, got {shown}$"):
+                offer()
+        assert queue.stats().ready == 0
+    for buffer in (bytearray, lambda payload: memoryview(bytes(payload))):
+        queue = world.open(next(made), codec=Own(buffer))
+        queue.offer("key", b"\0\1")
+        queue.offer_batch([ScheduledMessage(f"{n}", bytes([n]), 1.0) for n in range(20)])
+        assert {envelope.payload for envelope in queue.get_next_batch(50)} == {
+            b"\0\1",
+            *(bytes([n]) for n in range(20)),
+        }

@@ -12,7 +12,15 @@ import pytest
 import drainq.delayed.consume
 import drainq.delayed.poll
 from drainq import Backoff
-from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed import (
+    DelayedQueue,
+    DelayedQueueStats,
+    QueueBroken,
+    QueueUnavailable,
+    RetryConfig,
+    ScheduledMessage,
+    TimeConfig,
+)
 from drainq.delayed.consume_loop import consumer_loop
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.records import Chosen
@@ -94,7 +102,7 @@ class Bench:
 
     def states(self):
         """(ready, scheduled, in flight, dead) of what the storage holds, closed or not."""
-        counts = self.storage.counts(self.session.kind, self.session.now())
+        counts = DelayedQueueStats(*self.storage.counts(self.session.kind, self.session.now()))
         return counts.ready, counts.scheduled, counts.in_flight, counts.dead
 
 

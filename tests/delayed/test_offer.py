@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from drainq.delayed import MsgspecCodec, OfferOutcome, ScheduledMessage
-from drainq.delayed.encode import encoded_offers
+from drainq.delayed.encode import encoded_offer, encoded_offers
 from drainq.delayed.storage.records import Offer
 from drainq.errors import ShutDown
 
@@ -248,7 +248,7 @@ def test_a_batch_is_encoded_as_its_messages_are_one_by_one():
         assert repr(encoded_offers(batch, MsgspecCodec(), now)) == repr(alone)
     for wrong in (ScheduledMessage(5, 1), ScheduledMessage("", 1), ScheduledMessage("k", 1, 1e300)):
         with pytest.raises((TypeError, ValueError)) as alone:
-            encoded_offers([wrong], Picky(), now)
+            encoded_offer(Picky(), now, *vars(wrong).values())
         with pytest.raises(alone.type, match="^message 10 of the batch: ") as in_batch:
             encoded_offers([*batch[:10], wrong, *batch[10:]], Picky(), now)
         assert in_batch.value.args == (f"message 10 of the batch: {alone.value}",)

@@ -187,8 +187,7 @@ class Admin(DeadLetterAdmin):
     def stats(self) -> DelayedQueueStats:
         """Count the messages in each state. This reads the whole queue, about a second for a million messages."""
         now = self._session.now()
-        counts = self._session.call(self._session.storage.counts, self._session.kind, now)
-        return DelayedQueueStats(*counts)
+        return DelayedQueueStats(*self._session.call(self._session.storage.counts, self._session.kind, now))
 
     def activity(self) -> DelayedQueueActivity:
         """Return what this process has done with the queue since it opened it. This asks no database.

@@ -98,8 +98,9 @@ def with_retries(
     """
     tries = Tries(config.backoff, most=config.max_retries, within=config.total_timeout, clock=clock)
     errors: list[BaseException] = []
+    spent = 0.0
     while True:
-        before = set_deadline(_end_of_try(config, tries.spent()))
+        before = set_deadline(_end_of_try(config, spent))
         try:
             return call()
         except Exception as error:
@@ -127,13 +128,15 @@ def with_retries(
             ) from last
         warn("the delayed queue's database failed (%s); trying again", error_text(last, values=values))
         (wait or _wait)(pause)
+        spent = tries.spent()
 
 
 def _end_of_try(config: RetryConfig, spent: float) -> float | None:
-    limits = [] if config.try_timeout is None else [config.try_timeout]
+    most = config.try_timeout
     if config.total_timeout is not None:
-        limits.append(max(0.0, config.total_timeout - spent))
-    return time.monotonic() + min(limits) if limits else None
+        left = max(0.0, config.total_timeout - spent)
+        most = left if most is None else min(left, most)
+    return None if most is None else time.monotonic() + most
 
 
 def _wait(seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Checks and encodes offered messages, many at a time.
 
-On SQLite this is a third of the cost of an offer, so the common case (plain keys, repeated times) has a fast path.
+On SQLite this is a third of the cost of an offer, so the common case (plain keys, times as floats) has a fast path.
 Unusual messages are checked one by one, and an error names the index of the message.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, cast
 
 from drainq.arguments import kind_of
@@ -30,6 +31,7 @@ _MANY = 8
 _AT_ONCE = 1000
 """The most messages that one native call converts. So none keeps the GIL from an event loop for longer than a few
 milliseconds."""
+_PARTS = attrgetter("key", "payload", "schedule_at", "can_update", "priority", "max_attempts", "group")
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 
@@ -39,8 +41,6 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
     Raises:
         TypeError, ValueError: a message is no message, or its key, payload or time is invalid.
     """
-    if len(messages) == 1 and type(messages[0]) is ScheduledMessage:
-        return [_encoded_offer(messages[0], codec, now)]
     try:
         offers: list[Offer] = []
         for start in range(0, len(messages), _AT_ONCE):
@@ -69,10 +69,10 @@ def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
     if set(map(type, ranks)) != {int} or any(ranks):
         ranks = [check_priority(rank) for rank in ranks]
     tries = [message.max_attempts for message in messages]
-    if any(limit is not None for limit in tries):
+    if set(map(type, tries)) != {type(None)}:
         tries = [_tries(limit) for limit in tries]
     groups = [message.group for message in messages]
-    if any(group is not None for group in groups):
+    if set(map(type, groups)) != {type(None)}:
         groups = [_group(group) for group in groups]
     return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks, tries, groups)))
 
@@ -80,9 +80,19 @@ def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
 def _encoded_offer(message: ScheduledMessage[Any], codec: Codec, now: int) -> Offer:
     if not isinstance(message, ScheduledMessage):
         raise UnfitItem(f"a batch holds ScheduledMessage objects, got {kind_of(message)}")
-    key, at, rank = check_key(message.key), _in_ms([message.schedule_at], now)[0], check_priority(message.priority)
-    tries, group = _tries(message.max_attempts), _group(message.group)
-    return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank, tries, group)
+    return encoded_offer(codec, now, *_PARTS(message))
+
+
+def encoded_offer(codec: Codec, now: int, key: object, payload: Any, at: When | None, *more: Any) -> Offer:
+    """Convert one message to the storage's form, from its parts in the order of :class:`ScheduledMessage`.
+
+    Raises:
+        TypeError, ValueError: a part is invalid.
+    """
+    can_update, priority, max_attempts, group = more
+    key, rank, at = check_key(key), check_priority(priority), now if at is None else to_ms(at)
+    tries, group = _tries(max_attempts), _group(group)
+    return _new(Offer, (key, _in_bytes(codec.encode(payload)), at, bool(can_update), rank, tries, group))
 
 
 def _tries(limit: int | None) -> int | None:
@@ -96,7 +106,14 @@ def _group(group: str | None) -> str | None:
 def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:
     """Encode the payloads, all at once if the codec can."""
     encode_many: Callable[[list[Any]], Sequence[bytes]] | None = getattr(codec, "encode_many", None)
-    return [codec.encode(payload) for payload in payloads] if encode_many is None else encode_many(payloads)
+    contents = [codec.encode(payload) for payload in payloads] if encode_many is None else encode_many(payloads)
+    return contents if set(map(type, contents)) == {bytes} else list(map(_in_bytes, contents))
+
+
+def _in_bytes(content: Any) -> bytes:
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        return bytes(content)
+    raise TypeError(f"encode of the queue's codec must return bytes, got {kind_of(content)}")
 
 
 def _in_ms(times: list[When | None], now: int) -> list[int]:
@@ -105,12 +122,7 @@ def _in_ms(times: list[When | None], now: int) -> list[int]:
         floats = cast("list[float]", times)
         if in_range(min(floats)) and in_range(max(floats)):  # a NaN cannot be rounded
             return [round(at * 1_000_000) // 1000 for at in floats]
-    ms: list[int] = []
-    last_at: object = ms  # equal to no time
-    for at in times:
-        ms.append(ms[-1] if at is last_at else now if at is None else to_ms(at))
-        last_at = at
-    return ms
+    return [now if at is None else to_ms(at) for at in times]
 
 
 def _check_keys(keys: list[str]) -> None:

@@ -7,14 +7,16 @@ caller's transaction and priorities are drainq's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from drainq.arguments import Seconds
 from drainq.delayed.coroutines import twin
-from drainq.delayed.encode import encoded_offers
+from drainq.delayed.encode import encoded_offer, encoded_offers
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When, to_ms
 from drainq.delayed.own_connection import driver_connection
+from drainq.delayed.storage.records import Offer
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import wake_after_commit
 
@@ -73,7 +75,7 @@ class OfferMethods(Generic[T]):
             <OfferOutcome.IGNORED: 'ignored'>
         """
         at = self._session.due_time(at, delay)
-        return self._offer([ScheduledMessage(key, payload, at, replace, priority, max_attempts, group)], connection)[0]
+        return self._offer_one(connection, key, payload, at, replace, priority, max_attempts, group)
 
     def offer_or_update(
         self,
@@ -116,8 +118,7 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
-        message = ScheduledMessage(key, payload, _given(schedule_at), True, priority, max_attempts, group)
-        return self._offer([message], connection)[0]
+        return self._offer_one(connection, key, payload, _given(schedule_at), True, priority, max_attempts, group)
 
     def offer_if_not_exists(
         self,
@@ -140,8 +141,7 @@ class OfferMethods(Generic[T]):
 
         Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
         """
-        message = ScheduledMessage(key, payload, _given(schedule_at), False, priority, max_attempts, group)
-        return self._offer([message], connection)[0]
+        return self._offer_one(connection, key, payload, _given(schedule_at), False, priority, max_attempts, group)
 
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
         """Offer many messages in one transaction: all of them or none.
@@ -168,20 +168,24 @@ class OfferMethods(Generic[T]):
             raise TypeError(
                 "messages must be a list of ScheduledMessage objects, got one ScheduledMessage: pass [message]"
             )
-        return self._offer(list(messages), connection)
+        if not (messages := list(messages)):
+            return []
+        now = self._session.now()
+        return self._store(encoded_offers(messages, self._session.codec, now), now, connection)
 
     offer_async = twin(offer)
     offer_or_update_async = twin(offer_or_update)
     offer_if_not_exists_async = twin(offer_if_not_exists)
     offer_batch_async = twin(offer_batch)
 
-    def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
+    def _offer_one(self, connection: Any, *message: Any) -> OfferOutcome:
         session = self._session
-        if not messages:
-            return []
-        connection = driver_connection(connection)
         now = session.now()
-        offers = encoded_offers(messages, session.codec, now)
+        return self._store([encoded_offer(session.codec, now, *message)], now, connection)[0]
+
+    def _store(self, offers: Sequence[Offer], now: int, connection: Any) -> list[OfferOutcome]:
+        session = self._session
+        connection = driver_connection(connection)
         if len(offers) == 1:
             ranked, soonest = offers[0].priority != 0, offers[0].scheduled_at
         else:
@@ -198,14 +202,8 @@ class OfferMethods(Generic[T]):
             wake_after_commit(connection, session.wakeup.wake, session.time.poll_period)
             self._count(outcomes)
             return outcomes
-        tries = 0
-
-        def offer() -> list[OfferOutcome]:
-            nonlocal tries
-            tries += 1
-            return session.storage.offer(session.kind, offers, now, announce=announce, again=tries > 1)
-
-        outcomes = session.call(offer)
+        tries, into = count(), session.storage
+        outcomes = session.call(lambda: into.offer(session.kind, offers, now, announce=announce, again=next(tries) > 0))
         if soon:
             session.wakeup.wake_in(due_in)
         self._count(outcomes)
@@ -214,4 +212,5 @@ class OfferMethods(Generic[T]):
     def _count(self, outcomes: list[OfferOutcome]) -> None:
         replaced = outcomes.count(OfferOutcome.UPDATED)
         self._session.activity.add("offered", outcomes.count(OfferOutcome.CREATED) + replaced)
-        self._session.activity.add("replaced", replaced)
+        if replaced:
+            self._session.activity.add("replaced", replaced)

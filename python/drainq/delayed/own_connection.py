@@ -19,6 +19,8 @@ def driver_connection(connection: Any) -> Any:
 
     Any other object is returned as it is. SQLAlchemy is not imported: its objects are known by their methods.
     """
+    if connection is None:
+        return None
     if callable(getattr(connection, "connection", None)):  # a Session
         connection = connection.connection()
     elif callable(getattr(connection, "in_transaction", None)) and not connection.in_transaction():

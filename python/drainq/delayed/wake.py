@@ -40,21 +40,25 @@ class Wakeup:
         """Make every waiting consumer poll again."""
         with self._changed:
             self._count += 1
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
 
     def wake_in(self, seconds: float) -> None:
         """Call :meth:`wake` after some seconds of real time. A consumer that polls earlier learns the due time."""
-        with self._changed:
-            if seconds > 0 and (self._waiting or self._listeners):
-                now = time.monotonic()
-                if not now < self._rings_at <= now + seconds:
-                    if self._alarm is not None and now < self._rings_at:  # else it is due, though it may not have rung
-                        self._alarm.cancel()  # a consumer that wakes earlier finds that due time, too
-                    self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)
-                return
+        if seconds > 0:
+            with self._changed:
+                if self._waiting or self._listeners:
+                    now = time.monotonic()
+                    if not now < self._rings_at <= now + seconds:
+                        if (
+                            self._alarm is not None and now < self._rings_at
+                        ):  # else it is due, though it may not have rung
+                            self._alarm.cancel()  # a consumer that wakes earlier finds that due time, too
+                        self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)
+                    return
         self.wake()
 
     def wait(self, noted: int, seconds: float) -> bool:

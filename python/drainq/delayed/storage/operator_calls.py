@@ -12,7 +12,6 @@ from typing import Any
 from drainq.delayed.message import from_ms
 from drainq.delayed.storage.records import (
     Chosen,
-    Counts,
     DeadLetter,
     FinishedAttempt,
     QueueInfo,
@@ -116,12 +115,11 @@ class OperatorCalls(ABC):
         found = self._ask_patiently("PEEK", {**chosen.values(kind), "limit": limit})
         return [stored_message(columns) for columns in found]
 
-    def counts(self, kind: str, now: int) -> Counts:
-        """Count the messages in each state."""
-        row = self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]
-        found = Counts(*row)
-        age, held = age_of(row[3], now), age_of(taken_at_or_none(row[9]), now)
-        return found._replace(paused=bool(found.paused), oldest_ready_age=age, longest_held=held)
+    def counts(self, kind: str, now: int) -> Sequence[Any]:
+        """Return the values of :class:`~drainq.delayed.DelayedQueueStats`, in its order."""
+        found = [*self._ask_patiently("COUNTS", {"kind": kind, "now": now})[0]]
+        found[3], found[6], found[9] = age_of(found[3], now), bool(found[6]), age_of(taken_at_or_none(found[9]), now)
+        return found
 
     # --- dead letters
 

@@ -172,21 +172,6 @@ class DeadLetter(NamedTuple):
     group: str | None = None
 
 
-class Counts(NamedTuple):
-    """The number of messages in each state, as :class:`~drainq.delayed.DelayedQueueStats` explains them."""
-
-    ready: int
-    scheduled: int
-    in_flight: int
-    oldest_ready_age: float
-    redelivered: int
-    dead: int
-    paused: bool
-    elsewhere: int
-    expired: int
-    longest_held: float
-
-
 class Tick(NamedTuple):
     """One message of a schedule.
 

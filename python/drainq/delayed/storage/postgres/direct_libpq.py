@@ -83,12 +83,12 @@ class Statement:
         sent: list[bytes | None] = []
         for name in self._names:
             value = values[name]
-            if isinstance(value, str):
+            if value is None or isinstance(value, bytes):
+                sent.append(value)
+            elif isinstance(value, str):
                 sent.append(value.encode())
             elif isinstance(value, int):
                 sent.append(b"%d" % value)
-            elif value is None or isinstance(value, bytes):
-                sent.append(value)
             else:
                 raise TypeError(f"{name} is neither a number nor text nor bytes, but a {type(value).__name__}")
         return sent

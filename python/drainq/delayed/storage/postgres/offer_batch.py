@@ -31,26 +31,6 @@ def texts(values: Sequence[str]) -> bytes:
     return _of_bytes(_TEXT, [value.encode() for value in values])
 
 
-def payloads(values: Sequence[bytes]) -> bytes:
-    """Encode a ``bytea[]``."""
-    return _of_bytes(_BYTEA, values)
-
-
-def longs(values: Sequence[int]) -> bytes:
-    """Encode a ``bigint[]``."""
-    return _of_numbers(_BIGINT, "q", 8, values)
-
-
-def integers(values: Sequence[int]) -> bytes:
-    """Encode an ``integer[]``."""
-    return _of_numbers(_INTEGER, "i", 4, values)
-
-
-def booleans(values: Sequence[bool]) -> bytes:
-    """Encode a ``boolean[]``."""
-    return _of_numbers(_BOOL, "?", 1, values)
-
-
 def some_integers(values: Sequence[int | None]) -> bytes | None:
     """Encode an ``integer[]`` with NULLs. Return None if all are NULL."""
     if values.count(None) == len(values):
@@ -87,6 +67,10 @@ def _of_numbers(element: int, code: str, size: int, values: Sequence[int]) -> by
     parts = [size] * (2 * len(values))
     parts[1::2] = values
     return _head(element, len(values)) + struct.pack("!" + f"i{code}" * len(values), *parts)
+
+
+def _longs(values: Sequence[int]) -> bytes:
+    return _of_numbers(_BIGINT, "q", 8, values)
 
 
 CHUNK = 1000
@@ -132,11 +116,17 @@ class PostgresBatches(PostgresStatements):
     ) -> list[OfferOutcome]:
         """Offer messages of distinct keys by one statement, which ``ask`` runs."""
         keys, contents, times, may, ranks, tries, groups = zip(*offers)
-        values: dict[str, Any] = {"kind": kind, "now": now, "keys": texts(keys), "payloads": payloads(contents)}
-        values |= {"times": longs(times), "ranks": integers(ranks), "ids": None if ids is None else longs(ids)}
+        values: dict[str, Any] = {
+            "kind": kind,
+            "now": now,
+            "keys": texts(keys),
+            "payloads": _of_bytes(_BYTEA, contents),
+        }
+        values |= {"times": _longs(times), "ranks": _of_numbers(_INTEGER, "i", 4, ranks)}
+        values["ids"] = None if ids is None else _longs(ids)
         values |= {"tries": some_integers(tries), "groups": some_texts(groups)}
         if statement == "OFFER_MANY_MIXED":
-            values["may"] = booleans(may)
+            values["may"] = _of_numbers(_BOOL, "?", 1, may)
         answer = ask(self._direct[statement], values)
         value = answer.get_value
         changed = {value(n, 0): value(n, 1) for n in range(answer.ntuples)}

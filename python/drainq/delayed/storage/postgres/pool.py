@@ -34,6 +34,7 @@ from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.driver_errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl
 
+_IDLE = psycopg.pq.TransactionStatus.IDLE
 _LONGEST_IDLE = 600.0  # seconds after which a connection that is not needed is closed
 _LONGEST_LIFE = 3600.0  # seconds after which a connection is closed, so that a change of the address is noticed
 _LONGEST_WAIT = 30.0  # seconds to wait for a connection where the call has no limit of its own
@@ -238,7 +239,7 @@ class PostgresPool:
         try:
             now = time.monotonic()
             connection.used_at = now
-            reusable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            reusable = connection.pgconn.transaction_status == _IDLE
             if reusable and connection.round == self._round:
                 if now - connection.opened_at < _LONGEST_LIFE:
                     self._idle.append(connection)

@@ -13,10 +13,11 @@ _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :loc
 INSERT = """
 INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority",
     "maxAttempts", "inGroup")
-VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8)
+VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, NULLIF(?7, 0), NULLIF(?8, ''))
 """
-"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority, most attempts,
-group) are numbered, which is a third quicker than by name."""
+"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority, most attempts
+or 0, group or '') are numbered, which is a third faster than by name. :mod:`sqlite3` searches an adapter for each None
+and each bytes, but not for an int, a str or a bytearray, which saves a tenth of an offer."""
 
 INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 """Insert one message unless its key is there."""
@@ -24,10 +25,11 @@ INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 UPDATE = """
 UPDATE {table} SET
     "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5,
-    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6, "maxAttempts" = ?7,
-    "inGroup" = ?8
+    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6,
+    "maxAttempts" = NULLIF(?7, 0), "inGroup" = NULLIF(?8, '')
 WHERE "pKind" = ?2 AND "pKey" = ?1
-    AND ("payload", "scheduledAtInitially", "priority", "maxAttempts", "inGroup") IS NOT (?3, ?4, ?6, ?7, ?8)
+    AND ("payload", "scheduledAtInitially", "priority", "maxAttempts", "inGroup")
+        IS NOT (?3, ?4, ?6, NULLIF(?7, 0), NULLIF(?8, ''))
 """
 """Give a message a new payload and time, if they differ."""
 

@@ -44,10 +44,7 @@ class SQLiteOffers(SQLiteStatements):
     def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Insert all messages. If one is not new, insert none and raise IntegrityError."""
         with self._transaction() as cursor:
-            cursor.executemany(
-                self._sql["INSERT"],
-                ((key, kind, payload, at, now, *more) for key, payload, at, _, *more in offers),
-            )
+            cursor.executemany(self._sql["INSERT"], (_values(kind, offer, now) for offer in offers))
         return [OfferOutcome.CREATED] * len(offers)
 
     def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
@@ -63,6 +60,7 @@ class SQLiteOffers(SQLiteStatements):
         return outcomes
 
 
-def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int, int | None, str | None]:
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytearray, int, int, int, int, str]:
     """Return a message's values in the order of INSERT, INSERT_NEW, UPDATE and UPDATE_TICK."""
-    return offer.key, kind, offer.payload, offer.scheduled_at, now, *offer[4:]
+    key, payload, at, _, rank, tries, group = offer
+    return key, kind, bytearray(payload), at, now, rank, tries or 0, group or ""

@@ -32,7 +32,7 @@ class SQLiteTicks(SQLiteStatements):
                 cursor.execute(self._sql["NAME_SCHEDULE"], {**schedule, "description": description, "now": now})
             self._forget(cursor, kind, [(prefix, key_range(prefix), key_range(ours))], after=now)
             for tick in ticks:
-                value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, None, None)
+                value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, 0, "")
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at, "now": now}
                 if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
                     made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
@@ -73,6 +73,6 @@ class SQLiteTicks(SQLiteStatements):
             for tick in ticks:
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
                 if cursor.execute(self._sql["BACKFILL_TICK"], entry).rowcount:
-                    value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, None, None)
+                    value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, 0, "")
                     created += cursor.execute(self._sql["INSERT_NEW"], value).rowcount
         return created

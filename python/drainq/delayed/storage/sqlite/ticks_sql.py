@@ -31,7 +31,7 @@ ON CONFLICT ("pKind", "pKey") DO NOTHING
 UPDATE_TICK = """
 UPDATE {table}
 SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5, "priority" = ?6,
-    "maxAttempts" = ?7, "inGroup" = ?8
+    "maxAttempts" = NULLIF(?7, 0), "inGroup" = NULLIF(?8, '')
 WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
     AND "scheduledAt" = "scheduledAtInitially" AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
 """
