@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq.delayed import BytesCodec, JsonCodec, MsgspecCodec, ScheduledMessage, StrCodec
+from drainq.delayed import BytesCodec, CronMessage, JsonCodec, MsgspecCodec, ScheduledMessage, StrCodec
 from drainq.delayed.codec import PickleCodec
 from drainq.delayed.queue import partition_kind
 
@@ -153,6 +155,9 @@ def test_a_codec_that_encodes_as_anything_but_bytes_is_refused_and_buffers_are_s
         for offer in (
             lambda queue=queue: queue.offer("key", 5),
             lambda queue=queue: queue.offer_batch([ScheduledMessage(f"{n}", n, 1.0) for n in range(20)]),
+            lambda queue=queue: queue.cron.install_tick(
+                "hash", "tick/", [CronMessage(5, datetime(2030, 1, 1, tzinfo=timezone.utc))]
+            ),
         ):
             with pytest.raises(TypeError, match=f"encode of the queue's codec must return bytes, got {shown}$"):
                 offer()

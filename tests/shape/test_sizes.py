@@ -38,7 +38,7 @@ CEILINGS = {
     "sources": (1_837, [f"{PACKAGE}/sources"]),
     "sql": (1_070, [f"{PACKAGE}/sql"]),
     "delayed queue": (4_265, [f"{PACKAGE}/delayed"]),
-    "delayed queue: storage": (3_524, [f"{PACKAGE}/delayed/storage"]),
+    "delayed queue: storage": (3_520, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_117, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),
     "exporters": (2_020, [f"{PACKAGE}/export"]),
     "Spark": (2_066, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),

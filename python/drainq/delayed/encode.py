@@ -92,7 +92,7 @@ def encoded_offer(codec: Codec, now: int, key: object, payload: Any, at: When | 
     can_update, priority, max_attempts, group = more
     key, rank, at = check_key(key), check_priority(priority), now if at is None else to_ms(at)
     tries, group = _tries(max_attempts), _group(group)
-    return _new(Offer, (key, _in_bytes(codec.encode(payload)), at, bool(can_update), rank, tries, group))
+    return _new(Offer, (key, checked_bytes(codec.encode(payload)), at, bool(can_update), rank, tries, group))
 
 
 def _tries(limit: int | None) -> int | None:
@@ -107,10 +107,11 @@ def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:
     """Encode the payloads, all at once if the codec can."""
     encode_many: Callable[[list[Any]], Sequence[bytes]] | None = getattr(codec, "encode_many", None)
     contents = [codec.encode(payload) for payload in payloads] if encode_many is None else encode_many(payloads)
-    return contents if set(map(type, contents)) == {bytes} else list(map(_in_bytes, contents))
+    return contents if set(map(type, contents)) == {bytes} else list(map(checked_bytes, contents))
 
 
-def _in_bytes(content: Any) -> bytes:
+def checked_bytes(content: Any) -> bytes:
+    """Return what a codec has encoded as bytes. Raises TypeError if it is no bytes, bytearray or memoryview."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise TypeError(f"encode of the queue's codec must return bytes, got {kind_of(content)}")

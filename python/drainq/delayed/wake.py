@@ -53,10 +53,9 @@ class Wakeup:
                 if self._waiting or self._listeners:
                     now = time.monotonic()
                     if not now < self._rings_at <= now + seconds:
-                        if (
-                            self._alarm is not None and now < self._rings_at
-                        ):  # else it is due, though it may not have rung
-                            self._alarm.cancel()  # a consumer that wakes earlier finds that due time, too
+                        # A consumer that wakes earlier finds that due time, too. One that is due may not have rung yet.
+                        if self._alarm is not None and now < self._rings_at:
+                            self._alarm.cancel()
                         self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)
                     return
         self.wake()

@@ -16,6 +16,7 @@ from drainq.delayed.coroutines import twin
 from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.tick_key import tick_key
+from drainq.delayed.encode import checked_bytes
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
 from drainq.delayed.storage.records import ScheduleState, Tick
 from drainq.delayed.storage_session import Session
@@ -226,7 +227,8 @@ class CronAdmin(Generic[T]):
         if not isinstance(message, CronMessage):
             raise TypeError(f"messages must hold CronMessage values, got a {type(message).__name__}")
         key = check_key(tick_key(key_prefix, config_hash, microseconds(message.schedule_at)))
-        return Tick(key, self._encode(message.payload), microseconds(message.schedule_at), to_ms(message.delivered_at))
+        payload = checked_bytes(self._encode(message.payload))
+        return Tick(key, payload, microseconds(message.schedule_at), to_ms(message.delivered_at))
 
 
 def check_names(config_hash: str, key_prefix: str) -> None:

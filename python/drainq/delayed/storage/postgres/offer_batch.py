@@ -116,14 +116,9 @@ class PostgresBatches(PostgresStatements):
     ) -> list[OfferOutcome]:
         """Offer messages of distinct keys by one statement, which ``ask`` runs."""
         keys, contents, times, may, ranks, tries, groups = zip(*offers)
-        values: dict[str, Any] = {
-            "kind": kind,
-            "now": now,
-            "keys": texts(keys),
-            "payloads": _of_bytes(_BYTEA, contents),
-        }
-        values |= {"times": _longs(times), "ranks": _of_numbers(_INTEGER, "i", 4, ranks)}
-        values["ids"] = None if ids is None else _longs(ids)
+        values: dict[str, Any] = {"kind": kind, "now": now, "ids": None if ids is None else _longs(ids)}
+        values |= {"keys": texts(keys), "payloads": _of_bytes(_BYTEA, contents), "times": _longs(times)}
+        values["ranks"] = _of_numbers(_INTEGER, "i", 4, ranks)
         values |= {"tries": some_integers(tries), "groups": some_texts(groups)}
         if statement == "OFFER_MANY_MIXED":
             values["may"] = _of_numbers(_BOOL, "?", 1, may)

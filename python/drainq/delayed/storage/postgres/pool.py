@@ -25,6 +25,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from drainq.delayed.deadline import seconds_left
 from drainq.delayed.storage.postgres.connection import BoundedConnection, Opener, PoolExhausted
@@ -34,7 +35,6 @@ from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.driver_errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl
 
-_IDLE = psycopg.pq.TransactionStatus.IDLE
 _LONGEST_IDLE = 600.0  # seconds after which a connection that is not needed is closed
 _LONGEST_LIFE = 3600.0  # seconds after which a connection is closed, so that a change of the address is noticed
 _LONGEST_WAIT = 30.0  # seconds to wait for a connection where the call has no limit of its own
@@ -239,7 +239,7 @@ class PostgresPool:
         try:
             now = time.monotonic()
             connection.used_at = now
-            reusable = connection.pgconn.transaction_status == _IDLE
+            reusable = connection.pgconn.transaction_status == TransactionStatus.IDLE
             if reusable and connection.round == self._round:
                 if now - connection.opened_at < _LONGEST_LIFE:
                     self._idle.append(connection)

@@ -29,7 +29,7 @@ class SQLiteOffers(SQLiteStatements):
                 return self._offer_each(cursor, kind, offers, now)
         if len(offers) == 1:  # a new key is the common case, and one statement
             with self._cursor() as cursor:
-                if cursor.execute(self._sql["INSERT_NEW"], _values(kind, offers[0], now)).rowcount:
+                if cursor.execute(self._sql["INSERT_NEW"], values_of(kind, offers[0], now)).rowcount:
                     return [OfferOutcome.CREATED]
             if not offers[0].can_update:
                 return [OfferOutcome.IGNORED]
@@ -44,13 +44,13 @@ class SQLiteOffers(SQLiteStatements):
     def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Insert all messages. If one is not new, insert none and raise IntegrityError."""
         with self._transaction() as cursor:
-            cursor.executemany(self._sql["INSERT"], (_values(kind, offer, now) for offer in offers))
+            cursor.executemany(self._sql["INSERT"], (values_of(kind, offer, now) for offer in offers))
         return [OfferOutcome.CREATED] * len(offers)
 
     def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes = []
         for offer in offers:
-            values = _values(kind, offer, now)
+            values = values_of(kind, offer, now)
             if cursor.execute(self._sql["INSERT_NEW"], values).rowcount:
                 outcomes.append(OfferOutcome.CREATED)
             elif offer.can_update and cursor.execute(self._sql["UPDATE"], values).rowcount:
@@ -60,7 +60,7 @@ class SQLiteOffers(SQLiteStatements):
         return outcomes
 
 
-def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytearray, int, int, int, int, str]:
+def values_of(kind: str, offer: Offer, now: int) -> tuple[str, str, bytearray, int, int, int, int, str]:
     """Return a message's values in the order of INSERT, INSERT_NEW, UPDATE and UPDATE_TICK."""
     key, payload, at, _, rank, tries, group = offer
     return key, kind, bytearray(payload), at, now, rank, tries or 0, group or ""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from drainq.delayed.cron.tick_key import escape_hash, key_range
-from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Tick, TickRange
+from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Offer, Tick, TickRange
+from drainq.delayed.storage.sqlite.offer import values_of
 from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 
@@ -32,7 +33,7 @@ class SQLiteTicks(SQLiteStatements):
                 cursor.execute(self._sql["NAME_SCHEDULE"], {**schedule, "description": description, "now": now})
             self._forget(cursor, kind, [(prefix, key_range(prefix), key_range(ours))], after=now)
             for tick in ticks:
-                value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, 0, "")
+                value = values_of(kind, Offer(tick.key, tick.payload, tick.scheduled_at, can_update=False), now)
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at, "now": now}
                 if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
                     made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
@@ -73,6 +74,6 @@ class SQLiteTicks(SQLiteStatements):
             for tick in ticks:
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
                 if cursor.execute(self._sql["BACKFILL_TICK"], entry).rowcount:
-                    value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0, 0, "")
+                    value = values_of(kind, Offer(tick.key, tick.payload, tick.scheduled_at, can_update=False), now)
                     created += cursor.execute(self._sql["INSERT_NEW"], value).rowcount
         return created
