@@ -68,6 +68,48 @@ def test_rows_of_many_columns_take_several_statements(database):
     assert database.execute("SELECT count(*), max(c399) FROM wide") == [(SMALL, 399)]
 
 
+def kept_by_sqlite(path, write):
+    """Write into a new table of k and n. Return its rows in order, or the error's type; and the number of inserts."""
+    told = []
+    with Database(f"sqlite:///{path}") as database:
+        database.execute("DROP TABLE IF EXISTS t")
+        database.execute("CREATE TABLE t (k TEXT PRIMARY KEY, n INTEGER)")
+        database.connection.set_trace_callback(told.append)
+        try:
+            with database.transaction():
+                write(database)
+        except (TypeError, ValueError, LookupError, database.errors) as error:
+            return type(error), 0
+        return database.execute("SELECT rowid, k, n FROM t ORDER BY 1"), sum("INSERT" in each for each in told)
+
+
+@pytest.mark.parametrize("rule", ["none", "first", "last", "sum"])
+def test_sqlite_takes_the_rows_of_one_statement_in_their_order_as_it_takes_them_alone(rule, tmp_path):
+    key, merge = ([], {}) if rule == "none" else (["k"], {} if rule == "last" else {"n": rule})
+    upsert = Upsert("t", ["k", "n"], key=key, merge=merge)
+
+    def together_and_alone(rows):
+        writes = (
+            lambda database: upsert.write(database, rows),
+            lambda database: database.execute_many(upsert.statement(database.dialect), rows),
+        )
+        return [kept_by_sqlite(tmp_path / "x.db", write) for write in writes]
+
+    (stored, few), (one_by_one, many) = together_and_alone([(str(n), n) for n in range(600)])
+    assert stored == one_by_one == [(n + 1, str(n), n) for n in range(600)]
+    assert (few, many) == (2 + 600 - 512, 600)
+    if key:  # the column's type makes these equal, not their own
+        (stored, _), (one_by_one, _) = together_and_alone(
+            [row for n in range(300) for row in ((n, n), [str(n), 1000 + n])]
+        )
+        assert stored == one_by_one and len(stored) == 300
+    if not merge:
+        for others in ([("a",), ("b", 1, 2)], [("a", 1, 2), ("b",)], ["ab", "cd"], [{"k": "a", "n": 1}], [7]):
+            rows = [(str(n), n) for n in range(512 - len(others))]
+            together, alone = together_and_alone([*rows, *others])
+            assert together[0] == alone[0], others
+
+
 class Server:
     """A connection to PostgreSQL, which notes the statements, and of values only how many there are."""
 

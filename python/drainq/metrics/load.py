@@ -31,7 +31,7 @@ from drainq.metrics.handlers import MOST_BAD, Spooled
 from drainq.metrics.log_files import loaded_before
 from drainq.metrics.metric_types import METRICS, JobMetric, ServiceMinute
 from drainq.metrics.outcome import LogCounts
-from drainq.metrics.partials import batches, slices
+from drainq.metrics.partials import MOST_ROWS, batches, slices
 from drainq.metrics.tables import (
     BAD_LINES,
     BAD_REASONS,
@@ -47,7 +47,7 @@ from drainq.statistics import BatchQueueStats
 from drainq.workers.topn import TopN
 
 ROWS_A_BATCH = 10_000  # rows in one item of the queue
-QUEUED = 4 * ROWS_A_BATCH
+QUEUED = MOST_ROWS  # rows that wait: a slice, so that the next one is merged meanwhile
 
 
 @dataclass

@@ -20,14 +20,14 @@ from drainq.metrics.arrays import integers, of_integers, of_texts
 from drainq.metrics.handlers import Spooled
 from drainq.metrics.metric_types import JobMetric
 
-MOST_ROWS = 1_000_000  # rows before the merge
+MOST_ROWS = 250_000  # rows before the merge; the next slice is merged while one is written
 _SAMPLED = 1_000  # names of a batch from which the cuts are chosen
 
 
 def batches(files: Sequence[Spooled]) -> Iterator[pa.RecordBatch]:
     """Yield the batches of some files."""
     for file in files:
-        opened = pa.BufferReader if isinstance(file.written, bytes) else pa.OSFile
+        opened = pa.BufferReader if isinstance(file.written, bytes) else pa.memory_map
         with opened(file.written) as raw, pa.ipc.open_stream(raw) as stream:
             yield from stream
 

@@ -9,7 +9,8 @@ UPDATE SET n = n + excluded.n`` is one step in both databases.
 2. PostgreSQL gets the same texts of a row in a small batch, in a large one or alone (:mod:`drainq.sql.postgres_text`),
    so the stored values do not depend on the batch.
 3. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
-4. NULL means "no value yet": merged with a value it gives the value.
+4. SQLite gets some dozens of rows by one statement, and merges them in their order, as if they came alone.
+5. NULL means "no value yet": merged with a value it gives the value.
 
 Source: SkyWalking's ``MetricsPersistentWorker``, which reads, merges and writes. Here the database merges.
 """
@@ -30,6 +31,7 @@ from drainq.sql.quoting import quote as quoted
 
 SMALL = 200  # rows up to which PostgreSQL gets one statement with values instead of a COPY
 MOST_VALUES = 65_535  # bound values of a statement
+TOGETHER = 512  # bound values of a statement in SQLite; it takes 999, and more in later versions
 
 
 class Merge(enum.Enum):
@@ -125,7 +127,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         """Return the statement for one row of bound values, or for all rows of the query ``source``."""
         quote = dialect.quote
         names = ", ".join(map(quote, self.columns))
-        rows = source or f"VALUES ({', '.join([dialect.placeholder] * len(self.columns))})"
+        rows = source or self._bound(dialect, 1)
         insert = f"INSERT INTO {quote(self.table)} ({names}) {rows}"
         if not self.key:
             return insert
@@ -139,6 +141,10 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         )
         target = f" ON CONFLICT ({', '.join(map(quote, self.key))}) DO "
         return insert + target + (f"UPDATE SET {updates}" if updates else "NOTHING")
+
+    def _bound(self, dialect: Dialect, rows: int) -> str:
+        one = f"({', '.join([dialect.placeholder] * len(self.columns))})"
+        return f"VALUES {', '.join([one] * rows)}"
 
     def index(self) -> str:
         """Return the statement that makes the unique index which the upsert needs, to show to a person."""
@@ -205,7 +211,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
             return 0
         if database.dialect.merges_row_by_row:
             batch = self._distinct(rows) if self.merge else rows  # written in order, so the last of a key wins
-            database.execute_many(self.statement(database.dialect), batch)
+            self._insert_in_turn(database, batch)
             return len(batch)
         batch = self.merged(rows)
         if not self.key and len(batch) > SMALL:
@@ -225,12 +231,23 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         except TypeError:  # keys of several types, or with NULL, have no order; a deadlock costs a further try
             return list(rows)
 
+    def _insert_in_turn(self, database: Database, rows: Sequence[Row]) -> None:
+        """Insert rows, several by one statement, which the database takes one after the other."""
+        width, together = len(self.columns), max(1, TOGETHER // len(self.columns))
+        alike = _ARRAYS.issuperset(map(type, rows)) and {width}.issuperset(map(len, rows))
+        several = len(rows) - len(rows) % together if alike else 0  # the driver refuses a row that is not as the others
+        if several:
+            values, size = list(chain.from_iterable(rows[:several])), width * together
+            statement = self.statement(database.dialect, self._bound(database.dialect, together))
+            database.execute_many(statement, [values[at : at + size] for at in range(0, len(values), size)])
+        if several < len(rows):
+            database.execute_many(self.statement(database.dialect), rows[several:])
+
     def _insert(self, database: Database, rows: Sequence[Row]) -> None:
-        one = f"({', '.join(['%s'] * len(self.columns))})"
         texts = list(zip(*texts_of(database.connection, rows)))
         for start in range(0, len(texts), most := MOST_VALUES // len(self.columns)):
             chunk = texts[start : start + most]
-            statement = self.statement(database.dialect, f"VALUES {', '.join([one] * len(chunk))}")
+            statement = self.statement(database.dialect, self._bound(database.dialect, len(chunk)))
             database.connection.execute(statement, list(chain.from_iterable(chunk)))
 
     def _copy(self, database: Database, table: str, batch: Sequence[Row]) -> None:
@@ -255,6 +272,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
 
 _PLAIN = frozenset((int, str, bytes))
+_ARRAYS = frozenset((tuple, list))
 
 
 def _plain(value: Any) -> Any:
