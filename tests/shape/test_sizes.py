@@ -36,7 +36,7 @@ CEILINGS = {
     "binding: waiting": (709, [f"{BINDING}/waiting"]),
     "monitoring": (1_191, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_837, [f"{PACKAGE}/sources"]),
-    "sql": (1_084, [f"{PACKAGE}/sql"]),
+    "sql": (1_085, [f"{PACKAGE}/sql"]),
     "delayed queue": (4_265, [f"{PACKAGE}/delayed"]),
     "delayed queue: storage": (3_520, [f"{PACKAGE}/delayed/storage"]),
     "delivery and workers": (3_117, [f"{PACKAGE}/delivery", f"{PACKAGE}/workers"]),

@@ -9,7 +9,7 @@ UPDATE SET n = n + excluded.n`` is one step in both databases.
 2. PostgreSQL gets the same texts of a row in a small batch, in a large one or alone (:mod:`drainq.sql.postgres_text`),
    so the stored values do not depend on the batch.
 3. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
-4. SQLite gets some dozens of rows by one statement, and merges them in their order, as if they came alone.
+4. SQLite gets sixteen rows by one statement, and merges them in their order, as if they came alone.
 5. NULL means "no value yet": merged with a value it gives the value.
 
 Source: SkyWalking's ``MetricsPersistentWorker``, which reads, merges and writes. Here the database merges.
@@ -31,7 +31,8 @@ from drainq.sql.quoting import quote as quoted
 
 SMALL = 200  # rows up to which PostgreSQL gets one statement with values instead of a COPY
 MOST_VALUES = 65_535  # bound values of a statement
-TOGETHER = 512  # bound values of a statement in SQLite; it takes 999, and more in later versions
+TOGETHER = 16  # rows of a statement in SQLite, which copies their values while it runs
+SQLITE_VALUES = 999  # bound values of a statement; later versions take more
 
 
 class Merge(enum.Enum):
@@ -233,15 +234,15 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
     def _insert_in_turn(self, database: Database, rows: Sequence[Row]) -> None:
         """Insert rows, several by one statement, which the database takes one after the other."""
-        width, together = len(self.columns), max(1, TOGETHER // len(self.columns))
+        width = len(self.columns)
+        together = max(1, min(TOGETHER, SQLITE_VALUES // width))
         alike = _ARRAYS.issuperset(map(type, rows)) and {width}.issuperset(map(len, rows))
         several = len(rows) - len(rows) % together if alike else 0  # the driver refuses a row that is not as the others
         if several:
             values, size = list(chain.from_iterable(rows[:several])), width * together
             statement = self.statement(database.dialect, self._bound(database.dialect, together))
             database.execute_many(statement, [values[at : at + size] for at in range(0, len(values), size)])
-        if several < len(rows):
-            database.execute_many(self.statement(database.dialect), rows[several:])
+        database.execute_many(self.statement(database.dialect), rows[several:])
 
     def _insert(self, database: Database, rows: Sequence[Row]) -> None:
         texts = list(zip(*texts_of(database.connection, rows)))
