@@ -17,7 +17,7 @@ from typing import Any
 
 from drainq.sql.database import Database, Row
 from drainq.sql.dialect import Failure
-from drainq.sql.driver_errors import SQLSTATES, failure_of
+from drainq.sql.driver_errors import SQLSTATES
 from drainq.sql.postgres_text import text_of
 from drainq.sql.quoting import literal, quote
 from drainq.sql.upsert import Upsert
@@ -55,7 +55,7 @@ def _write_row_by_row(database: Database, upsert: Upsert, rows: Sequence[Row]) -
         try:
             database.execute_many(statement, left)
         except (*_UNBINDABLE, database.errors) as error:
-            if failure_of(error) not in (None, Failure.DATA):
+            if database.dialect.failure_of(error) not in (None, Failure.DATA):
                 raise
             refused.append((taken - 1, error))
     return refused
