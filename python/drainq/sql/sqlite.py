@@ -89,19 +89,21 @@ class SQLiteDialect(Dialect):
         return {name for (name,) in found}.intersection(names)
 
 
+_TEXTS: dict[type, Callable[[Any], str]] = {datetime: lambda at: at.isoformat(" "), date: date.isoformat}
+
+
 def _texts_of_dates() -> dict[type, Callable[[Any], str]]:
     """Return how dates are written, without the types for which the program has registered an adapter of its own.
 
     The driver writes the same text, but from Python 3.12 on it warns that this is deprecated.
     """
-    from sqlite3 import PrepareProtocol, adapters, dbapi2
+    import sqlite3
 
-    texts: dict[type, Callable[[Any], str]] = {datetime: lambda at: at.isoformat(" "), date: date.isoformat}
-    ours = dbapi2.__name__
+    ours, protocol = sqlite3.dbapi2.__name__, sqlite3.PrepareProtocol
     return {
         kind: text
-        for kind, text in texts.items()
-        if getattr(adapters.get((kind, PrepareProtocol)), "__module__", ours) == ours
+        for kind, text in _TEXTS.items()
+        if getattr(sqlite3.adapters.get((kind, protocol)), "__module__", ours) == ours
     }
 
 
