@@ -202,6 +202,10 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
             return columns[0] if len(columns) == 1 else list(zip(*columns))
         return [object() if None in values else tuple([_plain(value) for value in values]) for values in zip(*columns)]
 
+    def are_rows(self, items: Sequence[Any]) -> bool:
+        """Return whether each item is a tuple or a list with a value for every column."""
+        return {tuple, list}.issuperset(map(type, items)) and {len(self.columns)}.issuperset(map(len, items))
+
     def write(self, database: Database, rows: Sequence[Row]) -> int:
         """Write a batch inside the caller's transaction. Return how many rows the database got.
 
@@ -234,12 +238,10 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
     def _insert_in_turn(self, database: Database, rows: Sequence[Row]) -> None:
         """Insert rows, several by one statement, which the database takes one after the other."""
-        width = len(self.columns)
-        together = max(1, min(TOGETHER, SQLITE_VALUES // width))
-        alike = _ARRAYS.issuperset(map(type, rows)) and {width}.issuperset(map(len, rows))
-        several = len(rows) - len(rows) % together if alike else 0  # the driver refuses a row that is not as the others
+        together = max(1, min(TOGETHER, SQLITE_VALUES // len(self.columns)))
+        several = len(rows) - len(rows) % together if self.are_rows(rows) else 0  # the driver refuses one that is none
         if several:
-            values, size = list(chain.from_iterable(rows[:several])), width * together
+            values, size = list(chain.from_iterable(rows[:several])), together * len(self.columns)
             statement = self.statement(database.dialect, self._bound(database.dialect, together))
             database.execute_many(statement, [values[at : at + size] for at in range(0, len(values), size)])
         database.execute_many(self.statement(database.dialect), rows[several:])
@@ -273,7 +275,6 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
 
 _PLAIN = frozenset((int, str, bytes))
-_ARRAYS = frozenset((tuple, list))
 
 
 def _plain(value: Any) -> Any:

@@ -103,8 +103,8 @@ class TableSink(Sink):
     ) -> list[tuple[int | None, object]]:
         upsert = upsert or self.upsert
         refused: list[tuple[int | None, object]] = []
-        rows, width = items, len(self.upsert.columns)
-        if not {tuple, list}.issuperset(map(type, items)) or set(map(len, items)) != {width}:
+        rows = items
+        if not self.upsert.are_rows(items):
             refused = [(place, why) for place, item in enumerate(items) if (why := no_row(item, self.upsert))]
             unfit = {place for place, _ in refused}
             rows = [item for place, item in enumerate(items) if place not in unfit]
