@@ -60,6 +60,7 @@ def test_dead_letters_are_counted_purged_dropped_and_put_back_in_their_own_queue
     world.clock.advance(1)
     assert other.purge_dead(0) == 1 and (one.stats().dead, other.stats().dead) == (2, 0)
     assert one.redrive(prefix="b") == 1 and one.try_poll().payload == "b"
+    assert other.contains_message("a") and one.redrive() == 1 and one.try_poll().payload == "a"
 
 
 def test_a_message_that_is_put_back_has_its_priority(two, world):

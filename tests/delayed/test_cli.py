@@ -7,13 +7,14 @@ import contextlib
 import getpass
 import json
 import re
+import time
 from datetime import datetime, timezone
 
 import pytest
 
 import drainq.delayed.cli_commands
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, QueueBroken
-from drainq.delayed.cli import add_commands
+from drainq.delayed.cli import _time, add_commands
 
 
 class Garbled(BytesCodec):
@@ -33,6 +34,18 @@ def call(database, capsys):
         return code, out, err
 
     return call
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows sets no zone for one process")
+def test_a_time_without_a_zone_is_in_utc_wherever_the_command_runs(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert _time("2030-01-31T12:00") == datetime(2030, 1, 31, 12, tzinfo=timezone.utc)
+        assert _time("2030-01-31T12:00+09:00") == datetime(2030, 1, 31, 3, tzinfo=timezone.utc)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_migrate_shows_then_does_then_has_nothing_to_do(call, database):

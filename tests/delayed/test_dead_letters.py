@@ -33,6 +33,16 @@ def test_a_head_of_nothing_but_poison_is_cleared_in_one_poll(world):
     assert queue.stats().dead == 5
 
 
+def test_a_consumer_until_the_queue_is_empty_passes_a_fetch_of_nothing_but_poison(world):
+    queue, garbled = world.open(), world.open(codec=Garbled())
+    for n in range(3):
+        garbled.offer_or_update(f"poison {n}", b"\xff", world.now - 10)
+    queue.offer_or_update("good", 1, world.now)
+    seen = []
+    assert queue.consume(lambda envelope: seen.append(envelope.message_id), until="empty", batch_size=1) == 1
+    assert seen == ["good"] and queue.stats().dead == 3
+
+
 def test_reading_a_payload_that_cannot_be_decoded_says_so_and_leaves_it(world):
     queue, garbled = world.open(), world.open(codec=Garbled())
     garbled.offer_or_update("poison", b"\xff", world.now)
@@ -86,6 +96,7 @@ def test_dead_letters_can_be_dropped(world):
     ):
         with pytest.raises(ValueError, match="^pass keys"):
             queue.drop_dead_letters(**unclear)
+    assert queue.drop_dead_letters(prefix="no such") == queue.drop_dead_letters([]) == 0 and queue.stats().dead == 3
     assert queue.drop_dead_letters(["a", "z"]) == 1
     assert queue.drop_dead_letters(prefix="b") == 1
     assert queue.drop_dead_letters(everything=True) == 1

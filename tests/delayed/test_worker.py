@@ -19,6 +19,7 @@ import pytest
 import drainq.delayed.consume
 from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
 from drainq.delayed.cli import add_commands
+from drainq.delayed.cli_work import _on_signals
 from drainq.monitoring import prometheus_text
 from tests.delayed.test_cli import call  # noqa: F401
 
@@ -112,6 +113,22 @@ def test_a_handler_that_outlasts_the_grace_loses_its_message_at_once(queue, worl
         go_on.set()
         assert running.result(LONG) == 0
     assert queue.try_poll_many(9).payload == [0, 1]
+
+
+def test_what_was_handled_before_a_handler_outlasts_the_grace_counts(queue, world):
+    offer(queue, world, 3)
+    stop, go_on = threading.Event(), threading.Event()
+
+    def handle(envelope):
+        if envelope.payload == 2:
+            stop.set()
+            go_on.wait(LONG)
+
+    try:
+        assert queue.consume(handle, stop=stop, concurrency=1, grace=0.01, prefetch=1) == 2
+    finally:
+        go_on.set()
+    assert [row.key for row in queue.peek()] == ["002"]
 
 
 def test_a_handler_that_ends_within_the_grace_is_acknowledged(queue, world):
@@ -229,6 +246,14 @@ def test_the_command_works_with_a_handler_from_the_working_directory(call, datab
     assert call("work", f"my_handlers:{kind}", *options) == (0, "handled 5\n", "")
     assert sorted(handlers()) == [(n, ["w1"]) for n in range(5)] and queue.stats().ready == 0
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_first_signal_stops_the_command_and_a_second_one_ends_the_process():
+    stopped = []
+    with _on_signals(lambda: stopped.append("stop")):
+        signal.getsignal(signal.SIGTERM)(signal.SIGTERM, None)
+        assert stopped == ["stop"] and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert callable(signal.getsignal(signal.SIGINT))
 
 
 def test_the_log_lines_of_the_command_have_a_time(call, database, handlers, monkeypatch):  # noqa: F811

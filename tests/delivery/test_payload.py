@@ -23,7 +23,7 @@ VALUES = [
     Decimal("Infinity"), dt.datetime(2026, 1, 1, 1, 2, 3, 4), dt.datetime(2026, 1, 1, tzinfo=UTC),
     dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1), dt.date(1, 1, 1), dt.time(23, 59, 59, 7),
     dt.timedelta(days=-1, microseconds=3), uuid.UUID(int=5), (), (1, (b"x", None)), [], [1, [2]], {}, {"a": (1,)},
-    {"$bytes": 1}, {1: "one", None: b"", ("a", 2): Decimal(3)}, {1, "a"}, frozenset({b"x"}),
+    {"$bytes": 1}, {"$inc": 1}, {1: "one", None: b"", ("a", 2): Decimal(3)}, {1, "a"}, frozenset({b"x"}),
 ]  # fmt: skip
 
 

@@ -69,3 +69,13 @@ def test_a_flush_waits_for_a_turn_of_its_own_and_no_longer_once_it_is_given_up(l
     Call(lambda: resender.stop(0.0)).result()  # at its deadline, although the turn hangs
     letters.gate.set()
     assert resender._repeat.stop(PATIENCE)
+
+
+@pytest.mark.parametrize(("ended", "is_done"), [(5, False), (6, True)])
+def test_a_flush_does_not_take_the_end_of_a_turn_that_began_before_it_for_its_own(letters, monkeypatch, ended, is_done):
+    owner = Owner()
+    resender = Resender(owner, letters, None)
+    assert resender._repeat.stop(PATIENCE)
+    resender._begun, resender._ended = 5, 4
+    monkeypatch.setattr(resender._repeat, "wake", lambda: setattr(resender, "_ended", ended))
+    assert resender.flush(0.0) is is_done

@@ -11,7 +11,7 @@ pytest.importorskip("opentelemetry.proto")
 
 from drainq.delivery import Failure, Unavailable
 from drainq.export import OtlpMetricsExporter, grpc_errors
-from drainq.export.grpc_channel import Calls, Connection, metadata, pem, target
+from drainq.export.grpc_channel import Calls, Connection, is_loopback, metadata, pem, target
 
 from .otlp_server import OtlpServer, fails
 
@@ -39,6 +39,22 @@ def test_an_endpoint_is_a_host_and_a_port_and_its_scheme_agrees_with_insecure(en
         assert target("endpoint", endpoint, insecure=insecure) == found
     except ValueError as error:
         assert found in str(error)
+
+
+def test_only_this_machine_is_loopback():
+    here = ["localhost:1", "127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "unix:/s"]
+    others = [
+        "db-localhost:1",
+        "localhost.example:1",
+        "db.localhost:1",
+        "0.0.0.0:1",
+        "[::]:1",
+        "10.0.0.1:1",
+        "128.0.0.1:1",
+    ]
+    assert {target: is_loopback(target) for target in here + others} == dict.fromkeys(here, True) | dict.fromkeys(
+        others, False
+    )
 
 
 @pytest.mark.parametrize(

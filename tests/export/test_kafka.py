@@ -345,6 +345,7 @@ def test_no_value_that_may_be_a_secret_is_in_an_error():
     with pytest.raises(ValueError, match="^config is not what librdkafka takes: ") as error:
         kafka_settings.opened(SimpleNamespace(Producer=refuse, KafkaException=KeyError), settings)
     assert str(error.value).partition(": ")[2] == f"{['...'] * 7 + ['shown', True]} True"
+    assert error.value.__context__ is None, "librdkafka's own error, with the secrets, would be in a traceback"
 
 
 def test_the_configuration_overrules_what_drainq_sets():

@@ -127,6 +127,7 @@ def test_an_exponential_histogram_has_the_buckets_of_its_sketch():
     [
         ({"value": float("nan")}, ValueError, "the value of 'm' must be a finite number, got nan"),
         ({"value": float("inf"), "kind": "gauge"}, ValueError, "finite number, got inf"),
+        ({"value": type("Reading", (float,), {})("nan")}, ValueError, "must be a finite number"),
         ({"value": 2**63}, ValueError, "64 bits"),
         ({"value": -(2**63) - 1}, ValueError, "64 bits"),
         ({"value": True}, TypeError, "must be an int or a float, got a bool"),

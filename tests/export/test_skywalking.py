@@ -12,6 +12,7 @@ pytest.importorskip("google.protobuf")
 
 import grpc
 
+from drainq.delivery import Unavailable
 from drainq.export import Histogram, MetricPoint, SkyWalkingMetricsExporter
 from drainq.export.skywalking_messages import INCREMENT, TOTAL, messages
 from drainq.testing import ManualClock
@@ -141,6 +142,15 @@ def test_what_the_service_cannot_express_is_refused_alone(odd):
         exporter([point("m", 1), odd, point("m", 2)])
         assert server.values() == [("m", 1), ("m", 2)]
         assert_books(exporter, 3, sent=2, refused=1)
+
+
+def test_a_server_that_did_not_answer_the_first_question_is_asked_again_by_the_next_try():
+    with Server() as server, exporter_to(server, clock=ManualClock()) as exporter:
+        sink, gauge, server.wanted = exporter._delivery.sink, point("a", 2, kind="gauge"), None
+        with pytest.raises(Unavailable):
+            sink.send([gauge])
+        server.wanted = [("a", TOTAL)]
+        assert not sink.send([gauge]) and server.values() == [("a", 2)] and server.asked == 2
 
 
 def test_a_stream_that_fails_is_sent_again_as_a_whole():

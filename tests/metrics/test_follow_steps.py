@@ -162,6 +162,15 @@ def test_a_row_is_written_only_over_the_row_that_was_read(database, memory):
         memory.write([dataclasses.replace(row, bytes=4)])
 
 
+def test_of_two_commands_that_begin_a_file_the_second_to_count_ends(database, memory):
+    row = Counted(memory.directory, "7", "a.log", bytes=3, head="h")
+    other = Memory(database, memory.directory)
+    with database.transaction():
+        memory.write([row])
+    with pytest.raises(UserError, match="^another command counts"):
+        other.write([row])
+
+
 def test_a_log_that_was_followed_to_its_end_may_be_loaded(database, logs, memory):
     log = aged(logs / "a", "line\n", 20)
     with open(log, "rb") as file:

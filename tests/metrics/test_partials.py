@@ -10,7 +10,7 @@ import pytest
 
 from drainq.columns import percentiles
 from drainq.metrics.handlers import MOST_BAD, AddUp, KeepBadLines, MakeHandlers, SpoolFile
-from drainq.metrics.load import _with_stored
+from drainq.metrics.load import _as_rows, _with_stored
 from drainq.metrics.metric_types import (
     METRICS,
     RELATIVE_ERROR,
@@ -21,6 +21,7 @@ from drainq.metrics.metric_types import (
 )  # fmt: skip
 from drainq.metrics.partials import batches, in_order, iso, slices
 from drainq.metrics.reader import Reader, metrics_of, with_keys
+from drainq.metrics.tables import METRIC_TABLES
 from drainq.sketch import DDSketch
 from drainq.spark.task_attempt import TaskInfo
 from drainq.sql import Dialect
@@ -124,6 +125,16 @@ def test_groups_stay_in_their_places_when_their_stored_sketches_are_added():
     merged = [DDSketch.from_bytes(latency) for latency in found["latency"].to_pylist()]
     assert found.select(["endpoint", "minute"]).equals(groups.select(["endpoint", "minute"]))
     assert [(each.min, each.max, each.count) for each in merged] == [(place, place, 2) for place in range(20_000)]
+
+
+def test_a_sketch_without_a_time_is_stored_as_null_beside_one_with_times():
+    sketch, nothing = DDSketch(RELATIVE_ERROR), DDSketch(RELATIVE_ERROR).to_bytes()
+    sketch.add(5.0)
+    table = METRIC_TABLES[ServiceMinute]
+    groups = dict.fromkeys(table.names, [0, 0, 0]) | {"latency": [nothing, sketch.to_bytes(), nothing]}
+    rows = _as_rows(table, pa.table(groups))
+    assert rows["latency"].to_pylist() == [None, sketch.to_bytes(), None]
+    assert [value is None for value in rows["p99_ms"].to_pylist()] == [True, False, True]
 
 
 def test_names_that_are_one_as_texts_are_one_group(tmp_path):

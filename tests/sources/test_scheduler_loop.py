@@ -19,13 +19,15 @@ DelayedQueue = pytest.importorskip("drainq.delayed", reason="msgspec is for CPyt
 
 @pytest.mark.parametrize("change", ["add", "remove"])
 def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(change):
-    begun, release = threading.Event(), threading.Event()
+    begun, release, went_on = threading.Event(), threading.Event(), threading.Event()
 
     def hangs(name, items):
+        if begun.is_set():
+            went_on.set()
         begun.set()
         assert release.wait(30)
 
-    scheduler = SourceScheduler({"x": Stock("a"), "y": Stock()}, hangs, Fair("x"))
+    scheduler = SourceScheduler({"x": Stock("ab"), "y": Stock()}, hangs, Fair("x"), batch_size=1)
     scheduler.start()
     assert begun.wait(30)
     with pytest.raises(TimeoutError, match="a step was still under way after 0.01 s, so the sources were not changed"):
@@ -35,6 +37,7 @@ def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(chang
             scheduler.remove_source("y", timeout=0.01)
     assert set(scheduler.stats().sources) == {"x", "y"}
     release.set()
+    assert went_on.wait(30), "a change that gave up holds up the next step"
     assert scheduler.close(30)
     scheduler.add_source("z", Stock(), timeout=30)
     scheduler.remove_source("y", timeout=30)

@@ -195,6 +195,18 @@ def test_an_interrupt_before_the_target_gives_the_leases_back(delivered):
     assert (sorted(queue.items), queue.acked, delivered.calls) == (["a", "b"], [], [])
 
 
+def test_an_interrupt_in_the_target_gives_the_leases_back():
+    def interrupted(name, items):
+        raise KeyboardInterrupt
+
+    queue, tracker = Delayed("ab"), ItemTracker.open("memory:")
+    scheduler = SourceScheduler({"mail": queue}, interrupted, Fair("mail"), tracker=tracker)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.step()
+    assert (sorted(queue.items), queue.acked, scheduler.stats().failed) == (["a", "b"], [], 2)
+    assert tracker.counts()["mail"][ItemState.FAILED] == 2
+
+
 def test_what_a_forked_child_renews_is_empty_and_the_rest_of_an_iterator_is_the_parents(delivered):
     backlog = Raises(OSError("away"), 3, then=lambda: 0 if backlog.called != 2 else 5)
     scheduler = SourceScheduler(

@@ -177,6 +177,27 @@ def test_a_flush_and_a_close_that_are_awaited_have_their_timeout(monkeypatch):
     assert seen == [7.5] and worker.close()
 
 
+@pytest.mark.parametrize("flush", ["flush", "flush_async"])
+def test_what_the_queues_flush_takes_is_part_of_the_time_of_a_flush(flush, monkeypatch):
+    now, deadlines = [100.0], []
+
+    class SlowQueue:
+        def flush(self, timeout):
+            now[0] += 3.0
+            return True
+
+        async def flush_async(self, timeout):
+            return self.flush(timeout)
+
+    with SendingWorker(Table()) as worker, monkeypatch.context() as patched:
+        patched.setattr("drainq.delivery.worker._deadline", lambda timeout: now[0] + timeout)
+        patched.setattr(worker, "_queue", SlowQueue())
+        patched.setattr(worker, "_flush_held", lambda deadline: deadlines.append(deadline) or True)
+        done = getattr(worker, flush)(5.0)
+        assert done if flush == "flush" else asyncio.run(done)
+    assert deadlines == [105.0]
+
+
 def test_coroutines_route_the_types_of_a_shared_queue():
     async def main():
         table = Table()

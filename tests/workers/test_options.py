@@ -146,6 +146,14 @@ def test_a_bound_of_bytes_is_one_of_what_is_queued_and_of_a_batch_and_the_books_
     assert all(sum(map(bytes_of, batch)) <= 5_000_000 for batch in gate.batches) and len(gate.batches) > 1
 
 
+def test_a_bound_of_bytes_is_that_of_all_partitions_together():
+    gate, rows = Hanging(heeds=False), [kind(b"a" * 1_000_000) for kind in (bytes, bytearray, str, lambda row: [row])]
+    with SendingWorker(gate, max_batch_bytes=5_000_000, max_batch=1, threads=4, strategy="if_possible") as worker:
+        taken = sum(worker.produce(row) for row in rows * 20)
+        gate.go.set()
+    assert taken <= 5 + 4, "more than the bound, beside one in each hand"
+
+
 def test_a_worker_that_is_closed_with_a_bound_of_bytes_counts_what_it_never_got_as_lost():
     gate = Hanging(heeds=False)
     worker = SendingWorker(gate, max_batch_bytes=1_000_000, max_batch=1, retry_for=0)
