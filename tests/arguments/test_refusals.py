@@ -162,6 +162,9 @@ def test_a_time_is_what_is_a_float_and_not_what_is_cut_to_an_int():
             return 3
 
     assert BatchQueueConfig(threads=1, linger=Half()).linger == seconds("linger", Half()) == 0.5
+    assert seconds("linger", timedelta(days=2, milliseconds=500)) == 172_800.5
+    with pytest.raises(ValueError, match="^linger must "):
+        seconds("linger", timedelta(seconds=-1))
     with pytest.raises(TypeError, match="^linger must be a number of seconds, or a datetime.timedelta, got "):
         seconds("linger", Cut())
 

@@ -183,6 +183,21 @@ def test_a_handler_that_shuts_all_down_is_refused_and_all_queues_stay():
     assert other.items == [2]
 
 
+def test_a_handler_that_shuts_its_own_queue_down_is_refused_and_the_queue_keeps_its_name():
+    raised = []
+
+    def handler(batch):
+        try:
+            BatchQueueManager.shutdown("asking", 0)
+        except WouldDeadlock as refusal:
+            raised.append(refusal)
+
+    asking = BatchQueueManager.create("asking", config(consumer=handler))
+    assert asking.produce(1) and asking.flush(PATIENCE) and len(raised) == 1
+    assert BatchQueueManager.get("asking") is asking and asking.running
+    assert BatchQueueManager.shutdown("asking", PATIENCE) is True
+
+
 def test_a_queue_that_takes_the_name_during_a_shutdown_is_kept():
     class Successor:
         def consume(self, batch):

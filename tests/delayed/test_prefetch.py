@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from drainq import Backoff
 from drainq.delayed import OfferOutcome, RetryConfig, ScheduledMessage, consume_prefetch
-from drainq.delayed.consume_prefetch import Pace
+from drainq.delayed.consume_prefetch import Pace, Prefetched
+from drainq.delayed.storage.records import Held
 
 
 @pytest.fixture
@@ -39,6 +41,27 @@ def test_a_consumer_that_ends_leaves_the_messages_of_another_registered(queue):
         session.settle()
     session.settle()
     assert settled == [[one, other], [one]]
+
+
+def test_settling_that_failed_is_done_again_whole():
+    calls, fails = [], [OSError("away"), None, OSError("away"), None]
+
+    def call(held, *_):
+        calls.append(held.ids)
+        if (error := fails.pop(0)) is not None:
+            raise error
+        return len(held.ids)
+
+    rows = [SimpleNamespace(id=number) for number in (1, 2, 3)]
+    prefetched = Prefetched(rows, "abc", "lock", now=lambda: 0, ack=call, release=call)
+    first, _ = prefetched.next()
+    prefetched.handled(Held("lock", (first.id,)))
+    for _ in range(2):
+        with pytest.raises(OSError, match="away"):
+            prefetched.settle()
+        assert not prefetched.was_settled
+    prefetched.settle()
+    assert calls == [(1,), (1,), (2, 3), (2, 3)] and prefetched.was_settled and prefetched.next() is None
 
 
 def statements(queue, monkeypatch):

@@ -77,6 +77,19 @@ def test_no_try_begins_after_the_total_timeout():
     assert clock.now() == 5.0
 
 
+def test_the_pauses_are_part_of_the_total_timeout_that_is_left_to_a_try():
+    clock, left = ManualClock(0.0), []
+
+    def call():
+        left.append(seconds_left(1000.0))
+        if len(left) < 3:
+            raise Passing
+
+    config = RetryConfig(Backoff(30, 30, jitter=0), try_timeout=None, total_timeout=100)
+    with_retries(call, config, is_passing, wait=clock.advance, clock=clock)
+    assert all(0 < seconds <= after for after, seconds in zip((100, 70, 40), left)), left
+
+
 def test_a_deadline_holds_for_the_try_and_not_for_what_comes_after_it():
     left = []
 

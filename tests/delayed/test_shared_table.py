@@ -106,14 +106,14 @@ def test_any_way_to_number_rows_will_do(postgres, column):
         ):
             admin.execute(statement)
         queue = postgres.open()
-        batch = [ScheduledMessage(f"{n:04}", n, postgres.now, bool(n % 2)) for n in range(1500)]
+        batch = [ScheduledMessage(f"{n:04}", n, postgres.now, bool(n % 2)) for n in reversed(range(1500))]
         assert [outcome.value for outcome in queue.offer_batch(batch)] == ["created"] * 1500
         assert queue.offer_or_update("single", 1, postgres.now).value == "created"
         assert [outcome.value for outcome in queue.offer_batch([ScheduledMessage("x", 1, 0)] * 2)] == [
             "created",
             "ignored",
         ]
-        assert queue.try_poll_many(2000).message_id == ["x", *(f"{n:04}" for n in range(1500)), "single"]
+        assert queue.try_poll_many(2000).message_id == ["x", *(f"{n:04}" for n in reversed(range(1500))), "single"]
         queue.close()
         admin.execute(f'DROP TABLE "{postgres.table}"; DROP SEQUENCE "{postgres.table}_loose"')
 

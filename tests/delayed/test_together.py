@@ -8,9 +8,12 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+from drainq.delayed.cron.tick_key import tick_key  # noqa: E402
 from drainq.delayed.deadline import set_deadline  # noqa: E402
 from drainq.delayed.storage.postgres.connection import PoolExhausted  # noqa: E402
+from drainq.delayed.storage.postgres.ticks import _Install  # noqa: E402
 from drainq.delayed.storage.postgres.together import Together  # noqa: E402
+from drainq.delayed.storage.records import Tick  # noqa: E402
 from drainq.threads import start_aside  # noqa: E402
 
 
@@ -101,3 +104,16 @@ def test_a_turn_that_does_not_come_in_time_is_an_error_that_passes():
     turns.go_on.set()
     assert first.result(30) == 0
     assert turns.groups == [[0]]
+
+
+def test_configurations_of_schedules_that_share_a_turn_have_their_numbers_in_the_order_of_the_calls(postgres):
+    session = postgres.open()._session
+
+    def install(prefix, config_hash, *seconds):
+        at = [int(postgres.now + after) * 1_000_000 for after in seconds]
+        ticks = [Tick(tick_key(prefix, config_hash, nominal), b"1", nominal, nominal // 1000) for nominal in at]
+        return _Install(prefix, config_hash, ticks, int(postgres.now * 1000), False, None)
+
+    installs = [install("a", "old", 60), install("a", "new", 60, 70), install("b", "one", 60, 70, 80)]
+    assert session.storage._install(session.kind, installs) == [1, 2, 3]
+    assert session.storage._install(session.kind, installs[1:]) == [0, 0]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from drainq import BatchQueue
-from drainq.delivery import SendingWorker, Unavailable, dead_letters, worker
+from drainq.delivery import SendingWorker, Unavailable, dead_letters, type_owners, worker
 from drainq.errors import WouldDeadlock
 from drainq.testing import ManualClock
 from drainq.timer import Alarm
@@ -144,6 +144,35 @@ def test_what_a_queue_gives_up_is_lost_without_a_keeper_or_with_one_that_takes_n
             sink.go.set()
             eventually(lambda: out.stats().sent == 1)
             assert out.close(PATIENCE) is False and counts(out) == (1, 0, 0, 2, 0)
+
+
+def test_the_types_of_a_shared_queue_are_released_by_one_deadline(monkeypatch):
+    clock, waits = ManualClock(0.0), []
+    monkeypatch.setattr(type_owners, "time", SimpleNamespace(monotonic=clock.now))
+
+    class Busy:
+        def flush(self, timeout):
+            waits.append(timeout)
+            clock.advance(0.6)
+
+        def remove_handler(self, kind, timeout):
+            self.flush(timeout)
+
+    types = type_owners.ItemTypes(Busy(), 1.0)
+    types._before = {int: 0, str: 0, bytes: 0}
+    types.leave(1.0)
+    assert waits == [1.0, pytest.approx(0.4), 0.0, 0.0]
+
+
+def test_what_another_queue_gives_up_to_a_worker_is_kept_beside_the_items_of_its_own_queue(delayed):
+    sink = Hanging(heeds=False)
+    with sender(sink, delayed=delayed) as out:
+        assert out.on_abandoned([7, 8]) is True  # as a queue calls its handler
+        assert out.produce(0) and sink.entered.wait(PATIENCE) and out.produce_many([1, 2]) == 2
+        kept = counts(out)
+        sink.go.set()
+        assert out.flush(PATIENCE)
+    assert kept == (0, 0, 2, 0, 3) and agree(out).accepted == 5
 
 
 @pytest.mark.parametrize(

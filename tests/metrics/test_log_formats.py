@@ -250,6 +250,13 @@ def read_by_python(line):
         return None
 
 
+def test_of_two_fields_for_a_column_an_object_of_json_has_the_one_of_the_lower_rank_first_in_any_order():
+    keys = {"peer": "$http_x_forwarded_for", "ip": "$remote_addr", "t": "$msec", "u": "$uri", "s": "$status"}
+    turned = dict(reversed(keys.items()))
+    assert compiled(json.dumps(keys)) == compiled(json.dumps(turned))
+    assert [path for path, *_ in compiled(json.dumps(keys))[1] if path in ("ip", "peer")] == ["ip", "peer"]
+
+
 def test_lines_of_json_are_read_as_python_reads_them():
     dice, lines = random.Random(3), []
     texts = ["", None, "-", "a", 'q"\\/\b\n\u00e9\U0001f600', "\udcff", ["x", "y"], [], ["é"], [None]]

@@ -131,7 +131,7 @@ def test_a_sketch_without_a_time_is_stored_as_null_beside_one_with_times():
     sketch, nothing = DDSketch(RELATIVE_ERROR), DDSketch(RELATIVE_ERROR).to_bytes()
     sketch.add(5.0)
     table = METRIC_TABLES[ServiceMinute]
-    groups = dict.fromkeys(table.names, [0, 0, 0]) | {"latency": [nothing, sketch.to_bytes(), nothing]}
+    groups = {name: [0, 0, 0] for name in table.names} | {"latency": [nothing, sketch.to_bytes(), nothing]}
     rows = _as_rows(table, pa.table(groups))
     assert rows["latency"].to_pylist() == [None, sketch.to_bytes(), None]
     assert [value is None for value in rows["p99_ms"].to_pylist()] == [True, False, True]
@@ -152,6 +152,15 @@ def test_names_that_are_one_as_texts_are_one_group(tmp_path):
 
 def test_records_without_names_have_no_agent_and_no_referrer():
     assert [type(metric) for metric in metrics_of(with_keys(records(3, 1)))] == list(METRICS[:4])
+
+
+@pytest.mark.parametrize("missing", METRICS[3:])
+def test_records_without_one_name_are_counted_by_the_others(missing):
+    names = {name: pa.array([b"a"] * 3) for name in ("client", "referrer", "agent")}
+    batch = with_keys(pa.record_batch({**dict(zip(records(3, 1).schema.names, records(3, 1).columns)), **names}))
+    columns = dict(zip(batch.schema.names, batch.columns))
+    without = pa.record_batch({**columns, missing.names[0]: pa.array([None, b"a", None])})
+    assert {type(each): len(each) for each in metrics_of(without)} == dict.fromkeys(METRICS, 3) | {missing: 1}
 
 
 def test_a_reader_checks_before_each_piece_whether_it_is_to_end():

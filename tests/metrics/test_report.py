@@ -104,6 +104,18 @@ def test_the_page_has_its_five_plots_and_asks_nothing_of_the_network(database, t
     assert not [str(w.message) for w in recwarn]
 
 
+def test_a_point_of_several_minutes_has_the_percentiles_of_all_of_them(database, tmp_path):
+    with database.transaction():
+        for minute, milliseconds in ((0, 900.0), (1, 20.0), (MOST_BINS + 1, 20.0)):
+            sketch = DDSketch(RELATIVE_ERROR)
+            sketch.add(milliseconds, 10)
+            at = f"2026-01-01T{10 + minute // 60}:{minute % 60:02d}:00Z"
+            database.execute("INSERT INTO status_minute VALUES (200, ?, 10)", (at,))
+            database.execute("INSERT INTO service_minute (minute, requests, bytes, errors, latency) VALUES (?, 10, 0, 0, ?)", (at, sketch.to_bytes()))  # fmt: skip
+    text, _ = page_of(database, tmp_path, JobOutcome([], top=[("/", 30, 0)]))
+    assert re.search(r"<b>(89|90)\d ms</b><span>p90<", text) and re.search(r"<b>20(\.\d)? ms</b><span>p50<", text)
+
+
 def test_a_hostile_path_is_text(database, tmp_path):
     text, _ = page_of(database, tmp_path, fill(database))
     assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text

@@ -18,7 +18,7 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, PartitionPolicy, ThreadPolicy
 from drainq._native import metric_families
-from drainq.monitoring import MetricsServer, watch
+from drainq.monitoring import MetricsServer, metrics_target, watch
 
 from .endpoint import OPENMETRICS, PATIENCE, exchange, sample, samples, scrape
 
@@ -349,3 +349,10 @@ def test_each_way_in_which_an_item_ends_has_a_counter_of_its_own(server):
         assert sample(found, "drainq_batch_rejected_total", queue="ends", reason=reason) == count
     assert queue.stats().rejected["closed"] == 2
     held.set()
+
+
+def test_the_file_of_a_target_goes_with_its_endpoint_however_the_block_ends(tmp_path):
+    with pytest.raises(KeyboardInterrupt), metrics_target(tmp_path):
+        assert [file.name for file in tmp_path.iterdir()] == [f"{os.getpid()}.json"]
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []

@@ -144,14 +144,17 @@ def test_a_batch_with_an_item_that_cannot_be_read_is_refused_whole(tmp_path, bad
         assert metrics.flush() is False and metrics.read("hits") == [] and counts(metrics) == (0, 2, 0, 0, 0)
 
 
-def test_a_batch_that_one_metric_cannot_read_is_in_the_table_of_none(tmp_path):
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_batch_that_one_metric_cannot_read_is_in_the_table_of_none(tmp_path, order):
     failures = Metric("failures", Hit, keys={"status": "status"}, time="at", values={"n": Value.count()})
     good, bad = Hit("/", 500, 1.0, 1, 1.0, "a"), Hit("/", 500, 1.0, 1, math.nan, "a")
-    with declared(f"sqlite:///{tmp_path}/bad.db", [failures, hits()]) as metrics:
+    with declared(f"sqlite:///{tmp_path}/bad.db", [failures, hits()][::order]) as metrics:
         with pytest.raises(ValueError):
             metrics([good, bad])
         assert metrics.flush() is False and counts(metrics) == (0, 2, 0, 0, 0)
         assert metrics.read("failures") == metrics.read("hits") == []
+        metrics([good])
+        assert metrics.flush() and [row["n"] for row in metrics.read("failures")] == [1]
 
 
 def test_what_is_too_old_is_refused_or_deleted(url):
