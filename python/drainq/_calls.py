@@ -24,7 +24,7 @@ def log(level: str, message: str, error: BaseException | None = None) -> None:
 
 
 def report_drops(message: str, on_drop: Callable[[str, int], object] | None, reason: str, count: int) -> None:
-    """Report items that are not handled to the log and to ``on_drop``."""
+    """Report unhandled items to the log and to ``on_drop``."""
     try:
         log("warning", message)
     finally:  # Ctrl-C while the line is written does not end ``on_drop``
@@ -79,6 +79,6 @@ def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: li
 
 
 def plan(balancer: Any, throughput: list[int], owners: list[int], threads: int) -> list[int] | None:
-    """Ask a balancer for new owners of the partitions: an object with ``assign``, or a callable."""
+    """Ask a balancer (an object with ``assign``, or a callable) for new owners of the partitions."""
     answer = getattr(balancer, "assign", balancer)(throughput, owners, threads)
     return None if answer is None else [operator.index(owner) for owner in answer]

@@ -2,8 +2,8 @@
 
 Producing: an item is pushed if there is room, in one step that never waits. While its partition is full the coroutine
 sleeps, and the drain thread that makes room wakes it. So a full queue never stops the event loop, and no thread waits
-on a coroutine's behalf. The coroutines of a partition wait in one line, and the threads in another: of a coroutine and
-a thread, the first to try after room was made gets it.
+on a coroutine's behalf. The coroutines of a partition wait in one line, and the threads in another: if both wait, the
+first to try after room was made gets the room.
 
 Handling: the drain thread hands the batch to the event loop of the configuration and waits, without the GIL, until the
 handler's coroutine has ended there. So the queue's promises hold: one call of a handler at a time,
@@ -65,7 +65,7 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
 
 
 async def produce_many(queue: Any, items: Iterator[object], number: int, waits: bool) -> int:
-    """Queue items in their order, and return how many were accepted. An item is read once the one before is queued."""
+    """Queue items in their order, and return how many were accepted. An item is read after the one before is queued."""
     accepted = 0
     for count, item in enumerate(items, start=1):
         accepted += await produce(queue, item, None, number, waits)
@@ -75,7 +75,7 @@ async def produce_many(queue: Any, items: Iterator[object], number: int, waits: 
 
 
 async def remove_handler(queue: Any, number: int, kind: object, timeout: float | None) -> bool:
-    """Remove a handler on a thread, which waits for the items that are queued for it."""
+    """Remove a handler, on a thread that waits until its queued items are handled."""
     _refuse_in_handler(queue, number, "remove_handler")
     removed: bool = await run_aside(queue.remove_handler, kind, timeout)
     return removed
@@ -117,7 +117,7 @@ async def entered(queue: Any) -> Any:
 
 
 def on_loop(handler: Any, loop: asyncio.AbstractEventLoop | None, number: int) -> Any:
-    """Return a plain function that runs an ``async def`` handler on the loop and waits, or any other handler itself."""
+    """Return a plain function that runs an ``async def`` handler on the loop and waits; other handlers unchanged."""
     if loop is None or not is_async(handler):
         return handler
     return _OnLoop(handler, loop, number)
@@ -144,7 +144,7 @@ class _OnLoop:
 
 
 def run_on(loop: Any, coroutine: Coroutine[Any, Any, Any], role: str, function: object) -> Any:
-    """Run a coroutine on the event loop of another thread, and wait for its result; it is the ``role`` ``function``."""
+    """Run a coroutine on another thread's event loop, and wait for its result. Errors name ``role``, ``function``."""
     try:
         running = asyncio.run_coroutine_threadsafe(coroutine, loop)
     except BaseException:  # the loop is closed

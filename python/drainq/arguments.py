@@ -159,7 +159,7 @@ def refuse_unknown(of: str, given: Collection[str], known: Collection[str]) -> N
 
 
 def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return the function with an error that names the right keyword for an unknown one, or one that is left out."""
+    """Wrap a function so that its error names the right keyword for an unknown one, or the missing one."""
     function = cast(FunctionType, call)
     code, of = function.__code__, function.__qualname__.removesuffix(".__init__")
     reads_all = code.co_flags & CO_VARKEYWORDS  # **settings, which another check reads
@@ -178,7 +178,7 @@ def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def kind_of(value: object) -> str:
-    """Return the name of a value's type with its article, where the value itself may be secret.
+    """Return the name of a value's type with its article, for values that may be secret.
 
     Example:
         >>> kind_of(1), kind_of("1")

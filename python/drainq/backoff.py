@@ -85,7 +85,7 @@ class Tries:
         backoff: the pauses.
         most: the retries after the first try; None for no limit.
         within: seconds from now after which no try begins; None for no limit.
-        clock: measures these.
+        clock: measures the seconds.
 
     Example:
         >>> tries = Tries(Backoff(0.1, 1.0, jitter=0), most=2)

@@ -93,7 +93,7 @@ class BatchQueueConfig:
             item's exact class. An ``operator.itemgetter`` or ``attrgetter`` of one name costs least.
         buffer_size: items that fit into one partition; default 10,000, at most 2**30.
         capacity: items that fit into all partitions together; None: as many as their ``buffer_size`` allows. With
-            many partitions it keeps the batches of each type large where memory for the whole is small.
+            many partitions it keeps the batches of each type large if memory for the whole is small.
         strategy: a :class:`BufferStrategy`, or its name in letters of any case, such as ``"if_possible"``;
             default ``BLOCKING``.
         consumer: a callable for every batch, whatever the types. Without one, batches go to
@@ -104,10 +104,10 @@ class BatchQueueConfig:
             for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
         min_idle: seconds for which a drain thread that finds nothing lets items gather, while they arrive more often
             than every 10 microseconds (times the drain threads, 50 at most). Otherwise the next item wakes it at once.
-        max_idle: seconds after which a drain thread with ``on_idle`` handlers wakes by itself at the latest: after
-            ``min_idle``, then twice as long each time.
+        max_idle: the longest sleep, in seconds, of a drain thread with ``on_idle`` handlers: it sleeps ``min_idle``,
+            then twice as long each time.
         linger: seconds that a drain thread which was idle lets items gather before it takes
-            the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
+            the first; default 0. A half-full partition ends the wait. Not on a shared scheduler.
         len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of
             an Arrow record batch; at most 2**31 - 1. ``buffer_size``, ``capacity`` and all counters are then in rows.
         max_batch: items that a handler gets at most in one call; default 8,192.
@@ -172,7 +172,7 @@ class BatchQueueConfig:
         self._check()
 
     def _check(self) -> None:
-        """Refuse callables that cannot be called, and settings that do not go together."""
+        """Refuse callables that do not fit, and settings that exclude each other."""
         if (self.threads is None) == (self.shared_scheduler is None):
             raise ValueError(
                 "give exactly one of threads=ThreadPolicy... and shared_scheduler=(name, ThreadPolicy...), "
@@ -305,7 +305,7 @@ def native_settings(config: BatchQueueConfig | None, settings: Mapping[str, Any]
     }
 
 
-# What may be passed for each setting. If a plain value can mean one thing only, it is taken: ``threads=2``.
+# What may be passed for each setting. If a plain value can mean only one thing, it is accepted: ``threads=2``.
 
 
 def _threads(name: str, value: Any) -> ThreadPolicy | None:

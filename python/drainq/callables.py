@@ -62,7 +62,7 @@ def check_answer(name: str, answer: Any) -> None:
     No check before the call can find an async function that a lambda calls.
 
     Args:
-        name: of the called object, for the message.
+        name: the called object, for the message.
         answer: the result of the call. A coroutine or a generator is closed.
     Raises:
         TypeError: with the name and the answer.
@@ -105,7 +105,7 @@ def _refusal(value: Any, arguments: tuple[str, ...]) -> tuple[str, str]:
     try:
         signature = inspect.signature(value, follow_wrapped=False)
     except (TypeError, ValueError) as error:
-        # No signature is no reason, unless it is what a partial has bound already that does not fit.
+        # An unknown signature is accepted, unless the arguments bound by a partial do not fit.
         if isinstance(value, functools.partial) and (takes := _refusal(value.func, ())[0]):
             return takes, str(error)
         return "", ""

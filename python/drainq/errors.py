@@ -19,7 +19,7 @@ class DuplicateName(DrainqError):
 
 
 class ModeConflict(DrainqError):
-    """Raised if a queue is asked for by name with one consumer, and has handlers for types, or the other way round."""
+    """Raised if one configuration of a named queue has a consumer, and the other has handlers for types."""
 
 
 class WouldDeadlock(DrainqError):

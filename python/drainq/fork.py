@@ -4,7 +4,7 @@ A fork copies one thread. So in the child all other threads are missing, their l
 with the parent, and each waiting item exists twice. The contract of all of drainq's objects is:
 
 1. In the child an object starts empty, with counters at zero and with its own locks, threads and connections. The
-   parent keeps its items and is not affected. No item is delivered by both.
+   parent keeps its items and is not affected. No item is delivered by both processes.
 2. Settings stay. A closed object stays closed.
 3. :func:`renew_in_child` registers an object, which is held weakly. In the child its ``_renew_in_child()`` is called
    once, on the only thread. That method takes no lock that existed before the fork.

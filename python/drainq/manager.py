@@ -122,7 +122,7 @@ class BatchQueueManager:
         """Shut down the queue of this name, and remove it from the registry.
 
         Args:
-            name: of the queue.
+            name: the queue's name.
             timeout: seconds; None takes the queue's own setting.
             missing_ok: True to do nothing if no queue has the name.
         Returns:
@@ -153,7 +153,7 @@ class BatchQueueManager:
         Returns:
             True if nothing was abandoned.
         Raises:
-            WouldDeadlock: called from a handler of one of the queues. Then all continue.
+            WouldDeadlock: called from a handler of one of the queues. Then all queues continue.
         """
         entries = list(_queues.items())
         clean = end_queues([queue for _, (_, queue, _) in entries], timeout)
@@ -163,7 +163,7 @@ class BatchQueueManager:
 
     @staticmethod
     async def shutdown_all_async(timeout: Seconds | None = None) -> bool:
-        """Call :meth:`shutdown_all` as a coroutine. When cancelled, it shuts them down all the same."""
+        """Call :meth:`shutdown_all` as a coroutine. Cancelling it does not stop the shutdown."""
         from drainq.aio import end_all  # asyncio loads with its first use
 
         return await end_all(BatchQueueManager.shutdown_all, timeout)

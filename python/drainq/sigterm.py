@@ -26,8 +26,8 @@ def stop_on_sigterm() -> bool:
     SIGTERM ends the process at once.
 
     Returns:
-        True, or False if there was another handler, which stays: that of a web server such as uvicorn or gunicorn,
-        which ends the program itself.
+        True. False if there was another handler, which stays: a web server such as uvicorn or gunicorn ends the program
+        itself.
     Raises:
         ValueError: called on a thread other than the main one.
 

@@ -74,7 +74,7 @@ class ThreadPolicy(_Policy):
         return ThreadPolicy("cpu_cores_with_base", numbers)
 
     def resolve(self) -> int:
-        """Return the number of threads on this machine, at least 1."""
+        """Compute the thread count for this machine, at least 1."""
         if self._rule == "fixed":
             return int(self._numbers[0])
         *base, multiplier = self._numbers
@@ -106,7 +106,7 @@ class PartitionPolicy(_Policy):
 
     @staticmethod
     def adaptive(multiplier: int = 25) -> PartitionPolicy:
-        """Ask for as many partitions as the handlers deserve by their weights.
+        """Ask for a number of partitions that follows the handlers' weights.
 
         Without handlers there is one per thread. Up to ``threads * multiplier`` there is one per unit of weight, and
         above that one per two units; at most 1,048,576. Partitions are added while the queue runs and never taken away.

@@ -301,7 +301,7 @@ class SetQueueStats(Statistics):
         in_flight: items taken and not yet done (``in_flight="ack"``).
         put: items put in.
         got: items taken out.
-        duplicates: items refused because an equal item was known.
+        duplicates: items refused because an equal one was still known.
         blocked_getters: threads that wait for an item now.
         blocked_putters: threads that wait for room now.
     """

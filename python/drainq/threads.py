@@ -51,7 +51,7 @@ def start_thread(target: Callable[..., object], name: str, args: tuple[Any, ...]
 
 
 async def run_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -> R:
-    """Run a call that waits on a separate thread, without stopping the event loop, and return its result.
+    """Run a waiting call on a separate thread, without stopping the event loop, and return its result.
 
     The event loop's executor is not used, because calls that wait would fill it, and other code needs it. If the
     coroutine is cancelled, the call continues, and its result is dropped.
@@ -88,7 +88,7 @@ class ClosedByBlock:
         raise NotImplementedError
 
     async def close_async(self, timeout: Seconds | None = None) -> bool:
-        """Call :meth:`close` as a coroutine. When cancelled, it closes all the same."""
+        """Call :meth:`close` as a coroutine. Cancelling it does not stop the close."""
         return await run_aside(self.close, timeout)
 
     def __enter__(self) -> Self:

@@ -5,10 +5,9 @@ due, however many alarms there are.
 
 How it works: the threads take turns. One thread at a time is *the watch*: it sleeps until the earliest alarm is due.
 Then it first hands the watch to another thread, a spare one or a new one, and only then runs the work of its alarm. So
-a work that is slow, or hangs, keeps one thread busy and delays no other alarm. While all works are quick, two threads
-are enough.
+slow or hanging work keeps one thread busy and delays no other alarm. While all work is quick, two threads are enough.
 
-With one timer thread in front of a thread pool, each work would wait in a queue between the two.
+With one timer thread in front of a thread pool, all work would wait in a queue between the two.
 
 # Invariants
 
@@ -19,8 +18,7 @@ With one timer thread in front of a thread pool, each work would wait in a queue
    when one is a second late.
 4. A child of fork starts without alarms and without threads: the parent's alarms ring in the parent.
 
-The threads are daemons: a work that hangs never delays the interpreter's exit. A spare thread ends after ``linger``
-seconds.
+The threads are daemons: hanging work never delays the interpreter's exit. A spare thread ends after ``linger`` seconds.
 
 Source: the heap and the single sleeping thread are those of ``sched.py`` in ``psycopg_pool``. That the threads take
 turns is the pattern "Leader/Followers" (Schmidt et al., 2000).
@@ -140,7 +138,7 @@ class Timer:
         return self._threads > 0
 
     def _call_the_watch(self) -> Callable[[], None] | None:
-        """Notify a thread that can become the watch. Call this with the lock, and its result without."""
+        """Notify a thread that can become the watch. Called with the lock held; its result is called without."""
         if self._watched:
             self._earlier.notify()
         elif self._spare:
@@ -188,7 +186,7 @@ class Timer:
             del alarm, work  # or the thread would keep its owner alive while it waits
 
     def _next_alarm(self) -> Alarm | None:
-        """Wait for the earliest alarm, or as a spare thread. Return None to end. Call this with the lock."""
+        """Wait for the earliest alarm, or as a spare thread. Return None to end. Called with the lock held."""
         while True:
             self._drop_cancelled()
             if self._heap and not self._watched:
@@ -210,7 +208,7 @@ class Timer:
                 return None
 
     def _drop_cancelled(self) -> None:
-        """Drop the alarms that would be next and are cancelled."""
+        """Drop cancelled alarms from the front."""
         while self._heap and not self._heap[0][2]._cell:
             heapq.heappop(self._heap)
             self._cancelled = max(0, self._cancelled - 1)

@@ -30,7 +30,7 @@ class Aggregate:
     """A result of a group-by.
 
     Args:
-        name: of the result. function: one of ``FUNCTIONS``. column: of the values.
+        name: the result's name. function: one of ``FUNCTIONS``. column: the values' column.
         relative_accuracy: of a sketch.
     """
 

@@ -99,7 +99,7 @@ def one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def ends_of(array: pa.Array) -> bytes:
-    """Return the offsets of lists or texts: their number and one."""
+    """Return the offsets of lists or texts, one more than there are."""
     return _bytes(array, 1, 4, 1) if len(array) else bytes(4)
 
 

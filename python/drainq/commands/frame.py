@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-_PIPE = 100  # columns where the output goes to no terminal, and no environment variable says its width
+_PIPE = 100  # columns if the output is no terminal and no environment variable sets the width
 
 
 def width() -> int:
@@ -43,9 +43,9 @@ def amount(number: float) -> str:
 
 _HEADER = ("kind", "name", "waiting", "full", "in/s", "out/s", "lost", "oldest", "busy")
 _WIDTHS = (7, 5, 6, 6, 6, 7, 5)
-"""Of the columns of numbers. With a kind of 7 and a name of 23 characters they fill 80."""
+"""Widths of the number columns. With a kind of 7 and a name of 23 characters they fill 80."""
 _MOST = 16
-"""The most sub-queues of a multi-queue in a frame. Of more, the fullest are shown."""
+"""The most sub-queues of a multi-queue in a frame. Beyond that the fullest are shown."""
 
 Row = tuple[str, ...]
 """The texts of a row, by column of the header."""

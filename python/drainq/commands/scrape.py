@@ -37,7 +37,7 @@ class Scrape:
     Args:
         url: the endpoint.
         at: the time of the answer, in seconds of a steady clock.
-        samples: the values by name. Each with its labels.
+        samples: the values by name, each with its labels.
         error: the reason if there are no samples, else None.
     """
 

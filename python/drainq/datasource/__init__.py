@@ -6,7 +6,7 @@
 | ``options`` | reads and checks the options |
 | ``payload_form`` | converts payloads between a column and the queue |
 | ``columns`` | converts record batches and rows to messages, and back |
-| ``tables`` | the data source's own tables, beside the queue's |
+| ``tables`` | the data source's own tables, next to the queue's |
 | ``transactions`` | runs a function in one transaction, and again while the database is away |
 | ``stage`` | keeps rows that tasks write until the driver publishes them, once |
 | ``claims`` | moves due messages to one consumer, and keeps them until Spark is done with them |

@@ -42,7 +42,7 @@ class Claims:
     """The claims of one consumer.
 
     Args:
-        transactions: to the queue's database.
+        transactions: run in the queue's database.
         tables: its statements.
         queue: tells the queue apart from others in the table.
         consumer: the name.
@@ -86,7 +86,7 @@ class Claims:
         """Delete the claims up to this one, because their messages were processed.
 
         Returns:
-            The number of the last claim after it, which was made before a crash; None if there is none.
+            The number of the last later claim, left by a crash; None if there is none.
         Raises:
             AnotherReader: another process claims for this consumer.
         """

@@ -23,8 +23,8 @@ class PeekReader(DataSourceReader):
 
     Args:
         options: the data source's.
-        form: of the payloads.
-        names: of the columns.
+        form: the payloads' form.
+        names: the columns' names.
     """
 
     def __init__(self, options: Options, form: PayloadForm, names: Sequence[str]) -> None:

@@ -2,8 +2,8 @@
 
 1. ``latestOffset(start)`` means that all claims up to ``start`` are committed, so it deletes them, even without new
    messages. PySpark before 4.2 passes no ``start``. There ``commit`` deletes them, one batch later.
-2. Existing claims after ``start`` come first: they were made before a crash, and no batch has them. Without a ``start``
-   they come together with new ones, because under ``availableNow`` PySpark before 4.2 asks only once.
+2. Existing claims after ``start`` come first: they were made before a crash, and no batch has them. Without ``start``
+   they come with new claims: PySpark before 4.2 asks for the offset once under ``availableNow``.
 3. An empty queue is queried at most once in ``pollInterval`` seconds, and the query writes nothing.
 4. An object of this class is pickled and sent to tasks, so connections are opened at their first use.
 """
@@ -87,12 +87,12 @@ def _claims(options: Options, form: PayloadForm, transactions: Transactions) -> 
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the due messages of a queue, each in one batch.
+    """Reads a queue's due messages, each in just one batch.
 
     Args:
         options: the data source's.
-        form: of the payloads.
-        names: of the columns.
+        form: the payloads' form.
+        names: the columns' names.
     """
 
     def __init__(self, options: Options, form: PayloadForm, names: Sequence[str]) -> None:
@@ -121,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Args:
             start: the end of the last committed batch; None: not known.
-            limit: how many messages may come.
+            limit: the most messages to claim.
         Raises:
             AnotherReader: another query reads with the same consumer.
         """

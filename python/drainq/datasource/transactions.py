@@ -29,7 +29,7 @@ class Transactions:
     def run(self, work: Callable[[Database], T]) -> T:
         """Run ``work(database)`` in a transaction, and commit. Run it again from its start while the database is away.
 
-        If the answer to a commit is lost, ``work`` runs again after the commit, which ``work`` must detect.
+        If the answer to a commit is lost, ``work`` may run once more after it, and must notice that.
 
         Raises:
             QueueUnavailable: the database stayed away.

@@ -1,7 +1,7 @@
 """Writers of the data source: tasks stage rows, and the driver publishes them.
 
 1. Spark makes a new writer for each micro-batch, and calls ``commit`` in another process than ``write``, so the
-   messages hold all that connects them. The name of a streaming batch is Spark's: query and batch.
+   messages hold all that ``commit`` needs. The name of a streaming batch is Spark's: query and batch.
 2. ``commit`` publishes the rows that the messages name, once. Spark calls it again if it crashed before it recorded the
    call.
 3. ``abort`` deletes only staged rows, because it may be called after a ``commit`` that did publish.
@@ -51,7 +51,7 @@ class Writing:
 
     Args:
         options: the data source's.
-        form: of the payloads.
+        form: the payloads' form.
     """
 
     def __init__(self, options: Options, form: PayloadForm) -> None:
@@ -141,5 +141,5 @@ class StreamWriter(Writing, _StreamWriterBase):
             self._publish(messages, published_as=(name, batchId), staged_as=name)
 
     def abort(self, messages: Any, batchId: int) -> None:
-        """Delete the rows that tasks have staged. The next batch of the query deletes the rest."""
+        """Delete the rows of finished tasks. The next batch of the query deletes the rest."""
         self._forget(messages, None)

@@ -103,7 +103,7 @@ class Activity:
         self.add("lost", messages - deleted)
 
     def delivered(self, rows: Sequence[Row], now: int) -> None:
-        """Count deliveries at a time (milliseconds), and how late the first ones are."""
+        """Count deliveries at ``now`` (milliseconds), and the lateness of first deliveries."""
         with self._lock:
             self._counts["delivered"] += len(rows)
             for row in rows:

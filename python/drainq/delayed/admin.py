@@ -48,8 +48,8 @@ class DelayedQueueStats(Statistics):
             the former name of a renamed class, ``MsgspecCodec(Order, name="OldOrder")``.
         expired: ready messages whose lease has ended without an answer of their consumer: its process has died, or its
             handler hangs or does not extend the lease.
-        longest_held: seconds for which a consumer has held a message longest; 0.0 if none is in flight. It grows while
-            a handler hangs, whose consumer extends the lease.
+        longest_held: the longest time, in seconds, that a message has been held; 0.0 if none is in flight. It grows
+            while a handler hangs and its consumer extends the lease.
     """
 
     ready: int
@@ -122,10 +122,10 @@ class Admin(DeadLetterAdmin):
         holder: str | None = None,
         older_than: Seconds | None = None,
     ) -> int:
-        """Take messages away from their consumers, so that they are due now. The delivery counts.
+        """Take messages away from their consumers, and make them due now. The delivery counts.
 
-        A consumer that still works on one loses it: its acknowledgement changes nothing, and its handler may run beside
-        that of the next consumer.
+        A consumer that still works on one loses it: its acknowledgement changes nothing, and its handler may run along
+        with the next consumer's.
 
         Args:
             key: the message of this key.
@@ -168,7 +168,7 @@ class Admin(DeadLetterAdmin):
             at, delay: as for :meth:`offer`.
 
         Returns:
-            How many were changed. A message in flight is not; nor is one that is due already, if it is to be due now.
+            How many were changed: no message in flight, and none that is due already if the new time is now.
 
         Raises:
             ValueError: neither ``key`` nor ``prefix`` is given, or both, or both ``at`` and ``delay``.
@@ -286,7 +286,7 @@ class Admin(DeadLetterAdmin):
 def _chosen(
     key: str | None = None, prefix: str | None = None, holder: str | None = None, before: int | None = None
 ) -> Chosen:
-    """Return the messages that an operator means. Refuse conditions that mean none, or by mistake all."""
+    """Return an operator's choice of messages. Refuse conditions that choose none, or by mistake all."""
     if key is not None and prefix is not None:
         raise ValueError("pass key or prefix, not both")
     if key is None and prefix is None and holder is None and before is None:

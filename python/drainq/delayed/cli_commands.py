@@ -24,7 +24,7 @@ from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.records import DeadLetter, FinishedAttempt, StoredMessage
 
 _NARROWEST = 6
-"""Characters that a column keeps at least; a terminal narrower than all of them wraps."""
+"""The least characters of a column; a terminal narrower than all columns wraps."""
 
 
 def print_json(value: Any) -> None:
@@ -340,7 +340,7 @@ def drop(arguments: argparse.Namespace) -> int:
 
 
 def _agreed(text: str) -> bool:
-    """Ask a person at a terminal. False where there is none."""
+    """Ask a person at a terminal. Return False without one."""
     return sys.stdin.isatty() and input(f"{text}: go on? [y/N] ").strip().lower() in ("y", "yes")
 
 
@@ -362,7 +362,7 @@ def purge(arguments: argparse.Namespace) -> None:
 
 
 def _for_each(keys: Sequence[str], change: Callable[[str], int]) -> tuple[int, list[str]]:
-    """Change the message of each key. Return how many were changed, and the keys that have none."""
+    """Change the message of each key. Return how many were changed, and the missing keys."""
     changed = [(key, int(change(key))) for key in keys]
     return sum(count for _, count in changed), [key for key, count in changed if not count]
 

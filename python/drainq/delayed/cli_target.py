@@ -58,7 +58,7 @@ def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
 
 @contextmanager
 def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[bytes]]:
-    """Return the queue if it exists, under whatever codec. Creates nothing."""
+    """Return the queue if it exists, whatever its codec. Creates nothing."""
     name, codec = arguments.queue, arguments.codec
     with found_storage(arguments) as storage:
         known = storage.queues()

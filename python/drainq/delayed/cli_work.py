@@ -1,4 +1,4 @@
-"""``drainq delayed work`` and ``backfill``: the commands that run functions of the user's.
+"""``drainq delayed work`` and ``backfill``: the commands that run the user's functions.
 
 SIGTERM and SIGINT (Ctrl-C) set ``stop``: running handlers may end within the grace time, then their messages are
 released. A second signal ends the process at once.

@@ -54,7 +54,7 @@ class MsgspecCodec(Generic[PayloadT]):
     Args:
         type: the type to decode to, such as a :class:`msgspec.Struct`; by default the types of JSON.
         name: the type's name in the identity of the queue; by default that of the class. With a name of your own, or
-            the former name, a class that is renamed finds the messages that are stored.
+            the former one, a renamed class finds its stored messages.
 
     Example:
         >>> codec = MsgspecCodec()
@@ -131,7 +131,7 @@ class JsonCodec:
 
 
 class BytesCodec:
-    """Bytes as they are.
+    """Bytes, unchanged.
 
     Example:
         >>> BytesCodec().decode(BytesCodec().encode(b"abc"))

@@ -40,8 +40,8 @@ class TimeConfig:
 class RetryConfig:
     """The number of retries of a failed call, and their delays.
 
-    It is used for database calls that failed for a passing reason (a deadlock, a busy file, a lost connection). It is
-    also the default for messages whose handler raised: :meth:`~drainq.delayed.DelayedQueue.consume` takes others.
+    It is used for database calls that failed temporarily (a deadlock, a busy file, a lost connection). It is also the
+    default for messages whose handler raised: :meth:`~drainq.delayed.DelayedQueue.consume` takes others.
 
     Args:
         backoff: the pauses between the tries.

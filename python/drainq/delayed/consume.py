@@ -138,7 +138,7 @@ async def consume_async(
 def _within(limit: float, handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
     """Return a handler that is cancelled after some seconds, and then raises TimeoutError.
 
-    It runs in a task of its own. So a cancellation of the consumer is not mistaken for the end of the time.
+    The handler runs in a separate task, so a cancel of the consumer is not mistaken for the time limit.
     """
 
     async def limited(envelope: Any) -> object:
@@ -223,8 +223,9 @@ async def _run_async(
 
 
 class _Stop:
-    """The ``stop`` of loops that run beside the caller. An interruption sets it too, so that handled messages are
-    acknowledged."""
+    """The ``stop`` of loops that run in the background. An interruption sets it too, so that handled messages are
+    acknowledged.
+    """
 
     def __init__(self, stop: Any) -> None:
         self._stop = stop
@@ -235,7 +236,7 @@ class _Stop:
 
 
 def _sleep(session: Session, stop: Any, pause: Pause) -> None:
-    """Wait for an offer or the end of a time, checking ``stop`` now and then."""
+    """Wait for an offer or the end of the pause, checking ``stop`` now and then."""
     if stop is None:
         session.wakeup.wait(*pause)
         return

@@ -1,7 +1,7 @@
 """The loop that passes messages to a handler: fetches, acknowledges, releases, buries.
 
-The loop is a generator, which yields each envelope for the handler and each pause. ``consume.py`` runs it. A message
-that was prefetched can follow the last without a step of the generator, if its caller must not wait.
+The loop is a generator, which yields each envelope for the handler and each pause. ``consume.py`` runs it. A prefetched
+message can follow the last one without a step of the generator, if the caller must not wait.
 
 One statement acknowledges a message and fetches the next, so a message costs one round trip and one commit. If the
 handler is quick, several messages share them (see :mod:`drainq.delayed.consume_prefetch`).
@@ -12,7 +12,7 @@ handler is quick, several messages share them (see :mod:`drainq.delayed.consume_
    acknowledged them.
 2. Every fetched message is acknowledged, released or buried, even if the loop is stopped or interrupted. If the
    database could not record that, the message is delivered again when its lease ends.
-3. A passing failure of the database never ends the loop. The loop itself tries again, once in each step, so that it
+3. A temporary failure of the database never ends the loop. The loop itself tries again, once in each step, so that it
    checks ``stop`` in between. Only QueueBroken ends it.
 """
 
@@ -66,7 +66,7 @@ def consumer_loop(
     until: str | None,
     time_limit: float | None = None,
 ) -> ConsumerLoop:
-    """Return a consumer, whose arguments are checked now."""
+    """Return a consumer. Its arguments are checked now."""
     prefetch = whole("prefetch", prefetch, least=1)
     batch_size = whole("batch_size", batch_size, least=1)
     if max_attempts is not None:
@@ -128,7 +128,7 @@ class ConsumerLoop:
         self._envelope: Leased | None = None  # that the handler has
         self._rows: Sequence[Row] = ()  # its messages
         self._taken: Prefetched | None = None  # what waits behind it
-        self._too_late = 0  # the time (milliseconds) from which that is given back
+        self._too_late = 0  # the time (milliseconds) from which ``_taken`` is given back
         self._tries = Tries(session.retry.backoff)
         self._backoff = backoff
         retries = session.retry.max_retries
@@ -164,8 +164,8 @@ class ConsumerLoop:
     def follow(self) -> Leased | None:
         """Return the next prefetched message, after the handler has returned from the last.
 
-        Returns None, for the generator to go on, if none is left, or if the next step might wait: for the database, or
-        for a lock that is held during a call of it.
+        Returns None, so that the generator continues, if none is left, or if the next step might wait: for the
+        database, or for a lock held during a database call.
         """
         taken, envelope, session = self._taken, self._envelope, self.session
         if taken is None or envelope is None or envelope._settled or session.clock_waits:
@@ -209,7 +209,7 @@ class ConsumerLoop:
             yield Pause(noted, session.pause_until(fetched.next_due))
 
     def _fetch(self, lock: str) -> Fetched:
-        """Acknowledge the handled messages and take the next ones, in one round trip."""
+        """Acknowledge the handled messages and take the next ones; without a history, in one round trip."""
         session = self.session
         done, again = self._done, self._was_asked
         is_room = bool(self._limits) and done is not None

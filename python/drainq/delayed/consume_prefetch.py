@@ -10,8 +10,8 @@ no message is prefetched.
    and the waiting ones released, and for a while no message is prefetched.
 2. If a handler turns out to be slow, the lease keeper releases the waiting messages within a second, and acknowledges
    the handled ones.
-3. A redelivered message, and one that is delivered only once, is handled without a prefetch. So a handler that ends its
-   process costs the messages behind it at most one delivery, and none its only one.
+3. A redelivered message, and one with ``max_attempts=1``, is handled without a prefetch. So a handler that kills its
+   process costs each message behind it at most one delivery, and never its only one.
 4. No message is passed to the handler after half of its lease.
 
 Source: the prefetch count of AMQP's ``basic.qos``; the adapting size and the first three invariants are drainq's.

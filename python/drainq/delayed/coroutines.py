@@ -8,7 +8,7 @@ message uses a :class:`~drainq.loop_signal.LoopSignal`, so ten thousand waiting 
 # Invariants
 
 1. One of these threads releases the messages that a cancelled call takes, even if the loop has ended.
-2. :meth:`CallThreads.close` returns only when that is done, or time runs out.
+2. :meth:`CallThreads.close` returns only when they are released, or time runs out.
 3. A forked child has its own threads and ignores the parent's calls.
 """
 

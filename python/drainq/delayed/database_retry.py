@@ -1,4 +1,4 @@
-"""Retries a database call while its failure may pass, within two limits of time.
+"""Retries a database call after temporary failures, within two limits of time.
 
 Only failures that the storage classifies as transient are tried again. A wrong table name, a refused password or a bug
 is raised at once. Between two tries the thread waits in real time. The deadline of a try is the earlier end of
@@ -69,12 +69,12 @@ def with_retries(
     values: bool = False,
     of: str = "the queue",
 ) -> R:
-    """Call ``call`` until it succeeds or fails for a reason that does not pass. Return its result.
+    """Call ``call`` until it succeeds or fails for a permanent reason. Return its result.
 
     Args:
         call: the function, which must be safe to repeat.
         config: the number of tries, and their delays.
-        is_transient: returns whether a failure may pass.
+        is_transient: returns whether a failure is temporary.
         wait: waits for the given seconds between two tries; by default in real time.
         clock: measures ``total_timeout``; None: the machine's monotonic clock.
         warn: is called with each failure before another try.
@@ -84,7 +84,7 @@ def with_retries(
     Raises:
         QueueUnavailable: every try failed.
         ValueError: the database cannot store a text.
-        QueueBroken: the database's driver raised an error that does not pass. Other errors are raised unchanged.
+        QueueBroken: the database's driver raised a permanent error. Other errors are raised unchanged.
 
     Example:
         >>> from drainq import Backoff

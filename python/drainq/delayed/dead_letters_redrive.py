@@ -107,7 +107,7 @@ def _check_keys(keys: Iterable[str]) -> list[str]:
 
 
 def check_prefix(prefix: object) -> str:
-    """Return the beginning of keys, or raise an error if it cannot be one."""
+    """Return ``prefix``, or raise an error if no key can begin with it."""
     if not isinstance(prefix, str):
         raise TypeError(f"prefix must be a str, got a {type(prefix).__name__}")
     check_text(prefix, "prefix")

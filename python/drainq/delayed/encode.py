@@ -39,7 +39,7 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now:
     """Convert messages to the storage's form.
 
     Raises:
-        TypeError, ValueError: a message is no message, or its key, payload or time is invalid.
+        TypeError, ValueError: an item is no message, or its key, payload or time is invalid.
     """
     try:
         offers: list[Offer] = []
@@ -111,7 +111,7 @@ def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:
 
 
 def checked_bytes(content: Any) -> bytes:
-    """Return what a codec has encoded as bytes. Raises TypeError if it is no bytes, bytearray or memoryview."""
+    """Return a codec's result as bytes. Raises TypeError if it is no bytes, bytearray or memoryview."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     raise TypeError(f"encode of the queue's codec must return bytes, got {kind_of(content)}")

@@ -126,7 +126,7 @@ class Leased:
         """Put the message off. This delivery does not count as an attempt.
 
         Args:
-            delay: seconds until it is due again, which becomes its due time as if it had been offered for then.
+            delay: seconds until it is due again; that time replaces the due time of its offer.
 
         Returns:
             True if all messages were still leased.

@@ -11,7 +11,7 @@ from drainq.errors import DrainqError
 
 
 class QueueUnavailable(DrainqError):
-    """Raised if the database keeps failing for a reason that may pass: it is unreachable, full, starting or locked.
+    """Raised if the database keeps failing for a temporary reason: it is unreachable, full, starting or locked.
 
     Attributes:
         errors: the error of every try; the last is the ``__cause__``.

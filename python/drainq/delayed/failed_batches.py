@@ -51,7 +51,7 @@ def to_delayed_queue(
     key_prefix: str = "given-up",
     encode_item: Callable[[Any], Any] | None = None,
 ) -> ToDelayedQueue:
-    """Make an error handler for a batch queue that keeps failed batches in a delayed queue.
+    """Make an error handler that keeps a batch queue's failed batches in a delayed queue.
 
     Args:
         queue: the delayed queue; its codec must encode ``{"batch": [...], "error": "..."}``, as the default one does.

@@ -3,8 +3,8 @@
 The keeper checks every sixth of a lease, and at least twice a second, on a thread of the process's timer. It extends a
 lease that has lasted a third of its length, so a lease never passes half its length while the process lives. A handler
 that ends before the extension costs no statement. When a second check sees the same envelope, the keeper releases the
-prefetched messages that wait for the handler. After the time limit of a handler on a thread, which cannot be ended, the
-keeper takes the messages from it.
+prefetched messages that wait for the handler. A handler on a thread cannot be ended, so after its time limit the keeper
+takes the messages from it.
 
 # Invariant
 
@@ -37,7 +37,7 @@ class LeaseKeeper:
     Args:
         session: of the queue.
         time_limit: seconds that a handler may run; None: any time.
-        overdue: called with the envelope whose handler runs longer, which is revoked by then.
+        overdue: called with the envelope, already revoked, of a handler that runs longer.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LeaseKeeper:
         self.was_overdue = self._seen = False
 
     def follow(self, take: Callable[[], Leased | None], now: float) -> Leased | None:
-        """Keep the lease of the envelope that ``take`` returns, if any, in place of the last one's, from ``now`` on.
+        """Keep, from ``now`` on, the lease of the envelope from ``take``, if any, and no longer the last one's.
 
         Returns None, and changes nothing, if a check is running, which may wait for the database, or if the messages
         were taken from the handler.
@@ -87,7 +87,7 @@ class LeaseKeeper:
             self._envelope = self._prefetched = None
 
     def cut_off(self) -> Held | None:
-        """Stop keeping the lease, and return the messages of a handler that has not ended, which are to be released."""
+        """Stop keeping the lease. If the handler still runs, return its messages, to be released."""
         with self._lock:
             if self._prefetched is not None:
                 self._settle(self._prefetched)

@@ -40,7 +40,7 @@ class OfferOutcome(enum.Enum):
 
 
 class DeliveryType(enum.Enum):
-    """The kind of a delivery: the first one, or one after another consumer may have handled the message."""
+    """The kind of a delivery: the first, or a later one, when another consumer may have handled the message."""
 
     FIRST_DELIVERY = "first_delivery"
     REDELIVERY = "redelivery"
@@ -59,8 +59,7 @@ class ScheduledMessage(Generic[T]):
         priority: of the due messages, those with a lower number are delivered first.
         max_attempts: how often it is delivered before it becomes a dead letter; None: as the queue and its consumer set
             it.
-        group: of the messages of one group at most one is in flight, in the order of their due times; 1 to 200
-            characters. None: no group.
+        group: messages of one group are delivered by due time, one at a time; 1 to 200 characters. None: no group.
     """
 
     key: str

@@ -100,10 +100,9 @@ class OfferMethods(Generic[T]):
             schedule_at: the due time: an aware datetime, or seconds since the epoch. A past time means now.
             priority: of the due messages, those with a lower number are delivered first.
             max_attempts: how often this message is delivered before it becomes a dead letter, in place of the limits of
-                the queue and its consumer; ``None``: they hold.
-            group: of the messages of one group at most one is in flight, and they are delivered in the order of their
-                due times. One that failed holds back the others until it is acknowledged or becomes a dead letter. 1 to
-                200 characters; ``None``: no group.
+                the queue and its consumer; ``None``: those apply.
+            group: messages of one group are delivered by due time, one at a time. One that failed holds back the others
+                until it is acknowledged or becomes a dead letter. 1 to 200 characters; ``None``: no group.
             connection: your own ``sqlite3`` or ``psycopg`` connection to the same database, or a Session or Connection
                 of SQLAlchemy on such a driver; for a coroutine an async one on psycopg, too. The offer is part of your
                 transaction and takes effect when you commit.
@@ -113,7 +112,7 @@ class OfferMethods(Generic[T]):
 
         Raises:
             ValueError: the key or the time is invalid.
-            QueueUnavailable: the database kept failing for a reason that may pass.
+            QueueUnavailable: the database kept failing for a temporary reason.
             QueueBroken: the database refuses for a reason that waiting does not change.
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.

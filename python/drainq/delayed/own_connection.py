@@ -1,4 +1,4 @@
-"""The caller's own connection, which an argument ``connection=`` gives: the driver's, or SQLAlchemy's.
+"""The connection that a caller passes as ``connection=``: the driver's, or SQLAlchemy's.
 
 # Invariant
 

@@ -191,10 +191,10 @@ class PollMethods(Generic[T]):
     ) -> int:
         """Pass messages to a handler, in this thread or on several, until ``stop`` is set.
 
-        When the handler returns, its messages are acknowledged, in one transaction with the next fetch. When it raises,
-        they are due again after ``backoff``, and become dead letters after the last attempt. While the handler
-        runs, the lease is extended. After a lost database connection the loop waits and connects again. When ``stop``
-        is set, the handler may finish, and messages fetched later are released.
+        When the handler returns, its messages are acknowledged, by the next fetch or just before it. When it raises,
+        they are due again after ``backoff``, and become dead letters after the last attempt. While the handler runs,
+        the lease is extended. After a lost database connection the loop waits and connects again. When ``stop`` is set,
+        the handler may finish, and messages fetched later are released.
 
         Args:
             handler: called with an :class:`AckEnvelope`, or an :class:`AckBatch` if ``batch_size`` is more than 1.
@@ -211,25 +211,25 @@ class PollMethods(Generic[T]):
             prefetch: PostgreSQL: the most messages that one statement takes, and the next one acknowledges, if the
                 handler needs about a millisecond or less and does not use this queue itself. They are handled one by
                 one. If the process is killed, as many may be delivered again. 1: take a message only when the handler
-                is free, and acknowledge each by itself. This is always so with ``batch_size``, ``max_in_flight`` or
+                is free, and acknowledge each by itself. It is always 1 with ``batch_size``, ``max_in_flight`` or
                 ``max_attempts=1``.
             until: ``"empty"`` to return as soon as no message is due, as a test on a frozen clock needs it.
             concurrency: how many handlers run at once. With more than 1 they run on threads, and this thread waits for
                 them. The handler must be thread-safe.
-            grace: seconds for which running handlers may go on after ``stop`` was set, or this thread was interrupted
-                by Ctrl-C or :func:`drainq.stop_on_sigterm`. Then their messages are released, without counting the
-                delivery, the call returns, and an acknowledgement by such a handler changes nothing. With a number, a
-                single handler, too, runs on a thread. ``None``: until they end.
+            grace: seconds for which running handlers may continue after ``stop`` was set, or this thread was
+                interrupted by Ctrl-C or :func:`drainq.stop_on_sigterm`. Then their messages are released, without
+                counting the delivery, the call returns, and an acknowledgement by such a handler changes nothing. With
+                a number, a single handler, too, runs on a thread. ``None``: until they end.
             time_limit: seconds that a call of the handler may take. Then its messages have failed with a TimeoutError:
                 they are due again after ``backoff``, or become dead letters after the last attempt. A thread cannot be
-                ended, so the handler runs on, ``envelope.revoked`` is True, its acknowledgement changes nothing, and
-                this consumer goes on when it returns. ``None``: any time.
+                ended: the handler runs on with ``envelope.revoked`` True, its acknowledgement changes nothing, and this
+                consumer continues when it returns. ``None``: any time.
 
         Returns:
             How many messages were handled and acknowledged.
 
         Raises:
-            ShutDown: the queue is closed already. A close meanwhile ends the call.
+            ShutDown: the queue is closed already. A later close ends the call.
 
         Example:
             >>> import threading
@@ -304,7 +304,7 @@ class PollMethods(Generic[T]):
             stop: an :class:`asyncio.Event`; ``None`` runs until it is cancelled or the queue is closed.
             batch_size, max_attempts, backoff, max_in_flight, prefetch, until: see :meth:`consume`.
             concurrency: how many handlers run at once, each in a task of its own.
-            grace: seconds for which running handlers may go on after ``stop`` was set. Then they are cancelled.
+            grace: seconds for which running handlers may continue after ``stop`` was set. Then they are cancelled.
             time_limit: seconds that a call of the handler may take. Then it is cancelled, and its messages have failed
                 with a TimeoutError, as for :meth:`consume`.
 

@@ -1,8 +1,8 @@
 """DelayedQueue: durable messages with a key, a payload and a due time.
 
 This file opens and closes the queue. Its methods are in ``offer.py`` (producers), ``poll.py`` (consumers) and
-``admin.py`` (operators): they check arguments, encode payloads and read the clock. ``storage_session.py`` retries
-passing failures, and a :class:`~drainq.delayed.storage.base.Storage` does the rest.
+``admin.py`` (operators): they check arguments, encode payloads and read the clock. ``storage_session.py`` retries after
+temporary failures, and a :class:`~drainq.delayed.storage.base.Storage` does the rest.
 
 # Promises, on every back end
 
@@ -197,7 +197,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         This is one query, which reads the whole table or its indexes. It creates no file and no table.
 
         Args:
-            url: as for :meth:`open`, but a database.
+            url: a database, as for :meth:`open`.
             table: the table's name.
 
         Raises:

@@ -105,7 +105,7 @@ class Session:
     # --- calling the storage
 
     def call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
-        """Call the storage, and again after a passing failure.
+        """Call the storage, and again after a temporary failure.
 
         Raises:
             ShutDown: the queue is closed.
@@ -270,7 +270,7 @@ class Session:
                 return rows, payloads, lock, fetched.next_due
 
     def undo_take(self, lock: str) -> None:
-        """Release the messages that an interrupted call has taken by this lock, as far as the database is there."""
+        """Release the messages that an interrupted call has taken by this lock, if the database can be reached."""
         with suppress(DrainqError):
             self.call_apart(self.storage.release_taken, self.kind, lock)
             self.wakeup.wake()
@@ -331,7 +331,7 @@ class Session:
         self._ranked = True
 
     def _migrate(self) -> None:
-        """Create the index that only a queue with priorities needs, which may have to wait for others' transactions."""
+        """Create the index that only a queue with priorities needs. It may have to wait for others' transactions."""
         try:
             self.call_once(self.storage.migrate)
         except ShutDown:
@@ -372,13 +372,14 @@ class Session:
     def take_once(
         self, done: Held | None, n: int, limits: Mapping[str, int], lock: str | None = None, *, again: bool = False
     ) -> tuple[Fetched, str]:
-        """Acknowledge ``done`` and take the next messages, in one try. A queue with a history acknowledges by itself.
+        """Acknowledge ``done`` and take the next messages, in one try. With a history, acknowledging is a separate
+        call.
 
         Args:
             done: the handled messages; None: none.
             n: the most messages to take.
             limits: the most messages in flight, by key prefix; empty for no limit.
-            lock: made just now for the messages to take; None: one is made.
+            lock: a new lock for the messages to take; None: one is made.
             again: as for :meth:`ack`.
 
         Returns:

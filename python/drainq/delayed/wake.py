@@ -53,7 +53,8 @@ class Wakeup:
                 if self._waiting or self._listeners:
                     now = time.monotonic()
                     if not now < self._rings_at <= now + seconds:
-                        # A consumer that wakes earlier finds that due time, too. One that is due may not have rung yet.
+                        # A consumer that wakes earlier finds that due time, too. An alarm that is due may not have rung
+                        # yet.
                         if self._alarm is not None and now < self._rings_at:
                             self._alarm.cancel()
                         self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)

@@ -43,7 +43,7 @@ class WorkerStats(Statistics):
         queue: the batch queue's own counters; None before the first ``produce``.
         accepted: accepted by ``produce`` or by a call of the worker as a handler.
         resent: sent from the delayed queue for another worker, which counts them as dead-lettered; in no sum.
-        expired: of the refused, those that were too old.
+        expired: refused items that were too old.
         per_type: items accepted, by their class.
         unknown: items that may have arrived when they were given up, or sent once more; in no sum.
     """

@@ -8,7 +8,7 @@
    removed from its message. It counts as sent, because the newer item would have replaced it. If the sink can add older
    items without replacing newer ones, the older item moves to a message of its own. This holds within a process, and
    for messages that existed when the process began. Writes of two processes to one key have no order.
-5. If a commit was not answered, the message of its items has what the sink needs to find out whether they are stored.
+5. If a commit was not answered, its items' message holds what the sink needs to find out whether they are stored.
 6. A message is removed after its items were sent. A crash in between sends them twice and loses none.
 """
 
@@ -46,7 +46,7 @@ class DeadLetters:
 
     Args:
         delayed: the queue that stores the messages; its codec must encode dicts, as the default one does.
-        label: the owner of the messages, such as ``"batch-writer/visits"``; messages of other owners are left alone.
+        label: the owner of the messages, such as ``"batch-writer/visits"``; messages of other owners are ignored.
         books: count the items.
         clock: decides when a message is due, if the delayed queue has no ``clock``.
         key_of: maps an item to its key: a newer item replaces an older one of the same key. None: items do not replace
@@ -54,8 +54,8 @@ class DeadLetters:
         pack_item, unpack_item: convert an item to values that :func:`~drainq.delivery.payload.pack` accepts, and back.
         size: the number of items that a list counts for in the books, if an entry stands for several.
         log_values: show the texts of errors in log lines even if they hold values.
-        older_sink: gets items that a newer item of their key overtook, if they still add something, such as to a sum.
-            None: such items are removed.
+        older_sink: gets items that a newer item of their key overtook, if they still count, as in a sum. None: such
+            items are removed.
     """
 
     def __init__(
@@ -148,8 +148,7 @@ class DeadLetters:
     def outlast(self, wait: Callable[[float], bool], deadline: float, *, is_ending: bool = False) -> bool:
         """Call ``wait(seconds)`` until it returns True or the deadline passes.
 
-        After :meth:`stop`, or with ``is_ending``, it goes on beyond the deadline for as long as items are being kept:
-        the time is what keeping takes.
+        After :meth:`stop`, or with ``is_ending``, it continues beyond the deadline for as long as items are being kept.
         """
         until = deadline
         while not wait(max(0.0, until - time.monotonic())):
@@ -250,8 +249,8 @@ class DeadLetters:
     def _send_halving(
         self, items: list[Any], sink: Sink, attempt: Attempt
     ) -> tuple[list[Any], list[Any], list[Any], str, bool]:
-        """Send items, and account for each part that the sink answers for. Then ``attempt`` describes the
-        items that are left.
+        """Send items, and account for each part when the sink answers. Then ``attempt`` describes the items that are
+        left.
 
         Returns:
             The items that were sent; those that were refused without being named; those that are left, with the reason;
@@ -285,7 +284,7 @@ class DeadLetters:
                 if sink.failure_of(error) is not Failure.DATA:
                     left += part + parts.left()
                     if attempt.doubt is not None and (len(left) > len(part) or attempt.refused):
-                        self._books.note(unknown=self._size(part))  # it is of no use for the whole message
+                        self._books.note(unknown=self._size(part))  # a part's doubt does not fit the message
                         attempt.doubt = None
                     return sent, nameless, left, why, False
                 if not parts.halve(part):
@@ -313,7 +312,7 @@ class DeadLetters:
             self._take_out(message, keys)
 
     def _replace_older(self, items: Sequence[Any], message: str, left: Sequence[Any]) -> None:
-        """Remove the items of earlier messages that the sent items of a message replace.
+        """Remove items of earlier messages that a message's sent items replace.
 
         The message keeps the keys of the items ``left`` in it.
         """

@@ -78,7 +78,7 @@ class Delivering(Worker[Item]):
         return _Keeping(self)
 
     def on_abandoned(self, batch: list[Any]) -> bool:
-        """Put items that a queue gives up into the delayed queue. Return False if there is none, or if that failed."""
+        """Put items, given up by a queue, into the delayed queue. Return False if there is none, or if that failed."""
         return self._keep(batch, self._from_elsewhere)
 
     def _from_elsewhere(self, batch: list[Any], take: Take) -> None:

@@ -5,12 +5,12 @@
    the outage began. A later batch of the same outage is tried twice and then given up.
 2. A batch that the sink refuses because of some of its items is halved again and again until each refused item is
    alone. All other items are sent in order, so a later item of a key is sent later.
-3. A failure that waiting cannot end stops the delivery. The batch is given up at once, and :attr:`Delivery.stopped`
-   holds the error until a batch is sent again.
+3. A permanent failure stops the delivery. The batch is given up at once, and :attr:`Delivery.stopped` holds the error
+   until a batch is sent again.
 4. Given-up items go to the keeper, if there is one, which makes them dead letters. Otherwise they are lost and logged,
    and the queue gets the error.
-5. No lock is held while the sink runs, so ``close`` keeps its deadline. :meth:`Delivery.cut` counts the batches that
-   are still being sent as lost. If the sink answers later, their items move to the right place (``lost`` to ``sent``).
+5. No lock is held while the sink runs, so ``close`` keeps its deadline. :meth:`Delivery.cut` counts batches still under
+   way as lost. If the sink answers later, their items move to the right place (``lost`` to ``sent``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Delivery:
             failure.
         dead_letters: keeps given-up items. None: they are lost, and refused items are only counted and logged.
         size: the number of items that a list counts for in the books, if an entry stands for several.
-        keep_when_stopped: items stopped by a failure that cannot pass stay pending and are returned to the caller.
+        keep_when_stopped: items stopped by a permanent failure stay pending and are returned to the caller.
         backoff: the pauses between the tries; None: the sink's.
         clock: measures the outage.
         log_values: show refused items and whole texts of errors in log lines and errors.
@@ -92,7 +92,7 @@ class Delivery:
         self._backoff = sink.backoff if backoff is None else backoff
         self._clock = MonotonicClock() if clock is None else clock
         self._wait = wait
-        self.on_stop: Callable[[], object] = lambda: None  # called when a failure that cannot pass stops the delivery
+        self.on_stop: Callable[[], object] = lambda: None  # called when a permanent failure stops the delivery
         self.tell: Callable[[list[Any], BaseException], bool] = lambda items, error: False  # True: no need to log it
         self.renew()
 
@@ -109,7 +109,7 @@ class Delivery:
         return self._outage.stopped
 
     def deliver(self, items: list[Any], error: Exception | None = None) -> list[Any]:
-        """Send items that are counted as pending, or put them away: at once, if there is an ``error``.
+        """Send items that are counted as pending. With an ``error``, put them away at once.
 
         Returns:
             The items that are still pending: none, unless ``keep_when_stopped``.
@@ -215,13 +215,13 @@ class Delivery:
             if outcome is not Outcome.SENT:
                 return
             parcel.unsent -= count
-        # The cut made a dead letter of them. Once all of them were sent after all, it is removed. If it is resent
+        # The cut made these items a dead letter, which is removed once all were sent after all. If it is resent
         # already, they all count as kept.
         if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):
             self._books.move(parcel.kept, Outcome.DEAD_LETTERED, Outcome.SENT)
 
     def _take_off(self, parcel: Parcel, part: list[Any], refusals: Refusals, rest: Rest | None = None) -> None:
-        """Account for the items that the sink has answered for: a whole part, or a part without its rest."""
+        """Account for the items that the sink's answer covers: a whole part, or a part without its rest."""
         answer = Answer.of(part, refusals, () if rest is None else rest.places)
         left = [*(rest or ()), *parcel.items[len(part) :]]
         if answer.sent:
@@ -331,7 +331,7 @@ class Delivery:
             )
 
     def cut(self) -> list[Parcel]:
-        """Count the batches that are being sent as lost for now. Return them for :meth:`keep`."""
+        """Count the batches under way as lost for now. Return them for :meth:`keep`."""
         with self._lock:
             parcels = [parcel for parcel in self._in_hand.values() if parcel.outcome is Outcome.PENDING]
             for parcel in parcels:
@@ -341,7 +341,7 @@ class Delivery:
         return parcels
 
     def keep(self, parcels: list[Parcel], deadline: float | None) -> None:
-        """Keep batches of :meth:`cut` that are still not sent as dead letters. Wait for that until a deadline.
+        """Make dead letters of the batches of :meth:`cut` that are still unsent. Wait for that until a deadline.
 
         ``on_error`` gets those that are not kept.
         """

@@ -38,10 +38,10 @@ class WorkerOptions:
             single item may be larger. Memory holds at most twice as many, and a driver's copy of a batch. A worker that
             holds items between flushes flushes when it holds more; a :class:`TopN` does not. The queue's own counters
             are then shares of this bound. None: no bound.
-        retry_for: seconds to wait out an outage of the other side, also one that is silent. Meanwhile the queue fills,
-            and the log says so once a minute. Then items are given up. A database has at least a second to answer, and
-            10 seconds for the next batches of an outage that has lasted longer. 0: no second try.
-            ``MetricsAggregator`` and ``TopN`` keep all unsent items until ``close``.
+        retry_for: seconds to wait out an outage, or the silence, of the other side. Meanwhile the queue fills, and the
+            log says so once a minute. Then items are given up. A database has at least a second to answer, and 10
+            seconds for the next batches of an outage that has lasted longer. 0: no second try. ``MetricsAggregator``
+            and ``TopN`` keep all unsent items until ``close``.
         delayed: a :class:`drainq.delayed.DelayedQueue` for given-up items, which no other code uses. Its codec must
             encode dicts, as the default one does. Its messages are sent again every few seconds and at each ``flush``.
             None: items that the other side refuses count as ``refused``, those given up after an outage as ``lost``.

@@ -1,11 +1,11 @@
 """Outage: the time in which a sink fails or is silent. Decides the pause until the next try, and when to give up.
 
-1. An outage begins with the first try that fails for a reason that may pass, or that is not answered, and ends when the
+1. An outage begins with the first try that fails for a temporary reason, or that is not answered, and ends when the
    sink takes items. A try long after the last failure begins a new outage.
 2. A batch is tried until the outage has lasted ``retry_for`` seconds, and at least twice, unless the first try took all
    the time of a batch. :meth:`Outage.seconds` says how long a try may take.
 3. The log says when the wait begins, and once a minute that it continues.
-4. A failure that cannot pass is remembered until something is sent: :attr:`Outage.stopped`.
+4. :attr:`Outage.stopped` keeps a permanent failure until something is sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outage:
 
     Args:
         name: the worker's name in log lines.
-        retry_for: seconds to wait out an outage. 0: no second try. Infinite: as long as the failures may pass.
+        retry_for: seconds to wait out an outage. 0: no second try. Infinite: as long as failures are temporary.
         backoff: the pauses between the tries.
         clock: measures the outage.
         log_values: show whole texts of errors.
@@ -51,7 +51,7 @@ class Outage:
 
     @property
     def stopped(self) -> Exception | None:
-        """The failure that cannot pass, or None."""
+        """The permanent failure, or None."""
         return self._stopped
 
     def tries(self) -> Tries:
@@ -71,7 +71,7 @@ class Outage:
         """Note a failed try. Return the seconds until the next, or None to give up.
 
         Args:
-            error: the failure, which may pass.
+            error: the temporary failure.
             tries: the batch's tries.
             began: the time at which the try began.
             is_given_up: whether the time of ``close`` is over.
@@ -115,7 +115,7 @@ class Outage:
             log.info("%s: the other side takes items again", self._name)
 
     def stop(self, error: Exception) -> bool:
-        """Remember a failure that cannot pass. Return whether it is the first since the sink took items."""
+        """Remember a permanent failure. Return whether it is the first since the sink took items."""
         with self._lock:
             known, self._stopped = self._stopped, error
         return known is None

@@ -16,7 +16,7 @@ class Parcel:
         outcome: the place in which the books count them until then.
         key: the key of the dead letter that :meth:`Delivery.keep` made of these items.
         kept, unsent: the number of items in that letter, and how many of them are still unsent.
-        attempt: the tries of the first ``tried`` of the items, in one list.
+        attempt: the tries of the first ``tried`` items, in one list.
         error: the reason for which some items are lost while others are still to be sent.
         is_told: whether ``on_error`` got the items when ``close`` gave them up.
     """

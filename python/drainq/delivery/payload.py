@@ -3,9 +3,10 @@
 A delayed queue's default codec is JSON, which returns bytes as text, a Decimal as a string and NaN as null. A value of
 a type that JSON does not have is therefore written as a map of one entry, ``{"$type": text}``.
 
-1. ``unpack(pack(value)) == value``, of the same type, for None, bool, int of any size, float (NaN and the infinities
-   too), str, bytes, Decimal, datetime, date, time, timedelta, UUID, and tuples, lists, dicts and sets of them. A
-   subclass of int, float, str or tuple (an ``IntEnum``, a named tuple) comes back as the base type, equal.
+1. ``unpack(pack(value)) == value``, of the same type, for None, bool, int of any size, float (the infinities too; NaN
+   stays NaN), str, bytes, bytearray, Decimal, datetime, date, time, timedelta, UUID, and tuples, lists, dicts, sets and
+   frozensets of them. A subclass of int, float, str or tuple (an ``IntEnum``, a named tuple) comes back as an equal
+   base value.
 2. Any other value is refused and never written as another type.
 """
 

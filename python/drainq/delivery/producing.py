@@ -1,7 +1,7 @@
 """Producing: the producer's side of every worker, as calls and as coroutines.
 
 1. A closed worker accepts nothing, even if the shared queue is open.
-2. While a failure that waiting cannot end stops the worker, producers get the error. Every few seconds one may try.
+2. While a permanent failure stops the worker, producers get the error. Every few seconds one may try.
 3. No coroutine stops its event loop: it waits for room as the batch queue's own coroutines do, and other waits run on a
    separate thread. A cancelled coroutine has either queued its item and has its result, or neither.
 """
@@ -66,7 +66,7 @@ class Producer(abc.ABC, Generic[Item]):
         """Return the handler for the queue."""
 
     def _stopped_by(self) -> Exception | None:
-        """Return the error for which producers are refused, or None."""
+        """Return the error that producers get, or None."""
         return None
 
     def _may_wait(self) -> bool:
@@ -130,7 +130,7 @@ class Producer(abc.ABC, Generic[Item]):
         return sum(self._queue.produce_many(group) for kind, group in groups if self._admit(kind))
 
     def route(self, *types: type) -> None:
-        """Take all items of these classes from the shared queue, also those that were not produced by this worker.
+        """Take all items of these classes from the shared queue, also those that others produced.
 
         Items of a class without a worker are dropped, and the queue counts them as ``unrouted``.
 

@@ -11,7 +11,7 @@ from drainq.delivery.sink_contract import Undelivered
 
 @dataclass
 class Answer:
-    """The items of a batch that the sink has answered for. Each is in one of the lists.
+    """The items of a batch that the sink's answer covers. Each is in one of the lists.
 
     Args:
         sent: taken. refused, reasons: not accepted because of their values.
@@ -36,7 +36,7 @@ class Answer:
         Args:
             items: the batch that was passed to ``send``.
             refusals: the return value of ``send``.
-            rest: the places of items that the sink has not answered for.
+            rest: the places of items without an answer.
 
         Example:
             >>> answer = Answer.of(["a", "b", "c"], [(1, "too long"), (None, "odd")])

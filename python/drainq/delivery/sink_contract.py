@@ -6,7 +6,7 @@ of :class:`drainq.sql.dialect.Failure`:
 | failure | what the delivery does |
 | --- | --- |
 | ``PASSES`` | waits with back-off and sends the same batch again, for up to ``retry_for`` seconds of one outage |
-| ``DATA`` | halves the batch until the items that are refused stand alone; sends all others |
+| ``DATA`` | halves the batch until each refused item is alone; sends all others |
 | ``CANNOT_PASS`` | stops: it gives the batch up at once, and producers get the error |
 """
 
@@ -143,8 +143,8 @@ class Undelivered(DeliveryError):
 class Sink(abc.ABC, Generic[Sent]):
     """The target of the batches of a :class:`~drainq.delivery.sending_worker.SendingWorker`.
 
-    A subclass needs :meth:`send` alone. It raises :class:`Unavailable` for a failure that waiting may end, and
-    :class:`Refused` if some items are at fault: then the batch is halved until they stand alone.
+    A subclass needs only :meth:`send`, which raises :class:`Unavailable` for a temporary failure, and :class:`Refused`
+    if some items are at fault: then the batch is halved until each bad item is alone.
 
     ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several drain
     threads, or with a delayed queue, several threads call it at once.
@@ -167,17 +167,18 @@ class Sink(abc.ABC, Generic[Sent]):
         """
 
     def send_within(self, items: list[Sent], attempt: Attempt) -> Refusals | None:
-        """Send the items as :meth:`send` does, in the time of the attempt. By default :meth:`send` ends by itself."""
+        """Send the items as :meth:`send` does, in the time of the attempt. By default the time has no limit."""
         return self.send(items)
 
     def described(self, item: Any) -> str:
-        """Return the name of a refused item for log lines, which shows no values."""
+        """Return a name without values, for a refused item in log lines."""
         return f"a {type(item).__name__}"
 
     def failure_of(self, error: Exception) -> Failure:
         """Classify an error of :meth:`send`.
 
-        By default an OSError, such as a lost connection or a timeout, may pass. An unknown error is about the items.
+        By default an OSError, such as a lost connection or a timeout, is temporary. An unknown error is about the
+        items.
         """
         failure = getattr(error, "failure", None)
         if isinstance(failure, Failure):

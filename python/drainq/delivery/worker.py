@@ -264,10 +264,10 @@ class Worker(ClosedByBlock, Producer[Item]):
         """Handle the queued items, send the held ones, and stop. A shared queue stays open, without this worker.
 
         Args:
-            timeout: seconds after which it returns, whatever the sink does. None: as long as it takes. At its last
-                quarter, of at most a second, running sends are cancelled. With a delayed queue they are cancelled at
-                the last half, of at most 5 seconds, and the unsent items go to the delayed queue. If that takes longer
-                than is left, it goes on until all are kept, or until a second has brought no progress.
+            timeout: seconds after which it returns, whatever the sink does. None: as long as it takes. In its last
+                quarter (at most a second) running sends are cancelled. With a delayed queue they are cancelled in the
+                last half (at most 5 seconds), and the unsent items go to the delayed queue. If that takes longer than
+                is left, it continues until all are kept, or until a second brings no progress.
         Returns:
             False if an item was refused or lost; ``stats()`` counts them.
         """
@@ -344,7 +344,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         leave(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def _call_aside(self, call: Callable[[], bool], deadline: float, wait: _Wait | None = None) -> bool:
-        """Call something on another thread. Return whether it returned True by the deadline."""
+        """Run ``call`` on another thread. Return whether it returned True by the deadline."""
         answer: list[bool] = []
         ended = threading.Event()
 
@@ -375,7 +375,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         self._tell_given_up(unreached)
 
     def _tell_given_up(self, count: int) -> None:
-        """Tell how many items are lost that are not at hand."""
+        """Report the number of lost items that are not at hand."""
         error = DeliveryError(f"{self._name}: close() gives up {count} items that were not sent")
         if count and not self._tell([], error):
             log.error("%s", error)

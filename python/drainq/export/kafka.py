@@ -52,8 +52,8 @@ log = logging.getLogger("drainq")
 HEADER = "drainq-id"
 BATCH = 4096  # messages; larger batches do not fit the processor's caches, and librdkafka idles between them
 ANY_PARTITION, NOW = -1, 0  # constants of librdkafka
-POLL = 0.05  # seconds of a wait for reports, at most, before the next check for a cancellation
-ASK_AFTER = 10  # polls without any message that arrived, before the servers are asked what they speak
+POLL = 0.05  # the most seconds of a wait for reports before the next check for a cancellation
+ASK_AFTER = 10  # polls without an arrived message, before the servers are asked for their protocol
 
 
 Message = tuple[str, "bytes | str | None", "bytes | str | None"]
@@ -141,8 +141,8 @@ class KafkaSink(Sink):
         for item, report in zip(items, self._reports):
             try:
                 identity, key, value = item
-                # By position: names cost a third more. They are value, key, partition, callback, its other name,
-                # timestamp and headers.
+                # By position: names cost a third more. The arguments are value, key, partition, callback, its other
+                # name, timestamp and headers.
                 produce(topic, value, key, ANY_PARTITION, report, None, NOW, [(HEADER, identity)])
                 continue
             except BufferError:
@@ -199,7 +199,7 @@ class KafkaSink(Sink):
         raise failure(why, rest=Rest([items[place] for place in left], left), refusals=list(not_taken.items()))
 
     def _ask(self, polls: int) -> None:
-        """Ask the servers what they speak once nothing arrived for a while. Note the answer if it is that none fits."""
+        """Ask the servers for their protocol if nothing arrived for a while. Note the answer if no protocol fits."""
         if polls == ASK_AFTER and not self._has_sent and self._servers:
             with contextlib.suppress(RuntimeError):  # no more threads can be started
                 self._asked = start_aside(why_never, self._servers, self._protocol)
@@ -240,7 +240,7 @@ class KafkaSink(Sink):
         return f"a {type(item.item).__name__}" if isinstance(item, _Unfit) else "a message"
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
-        """Run librdkafka's callbacks. A fatal error raised here is met again at the next message."""
+        """Run librdkafka's callbacks. A fatal error raised here recurs at the next message."""
         try:
             return call(seconds)
         except self._kafka.KafkaException as error:

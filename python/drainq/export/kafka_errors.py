@@ -5,7 +5,7 @@ only the reason matters.
 
 | group | meaning |
 | --- | --- |
-| refused | the message is too large, or not a record of the topic; several that are too large may be so together |
+| refused | the message is too large, or not a record of the topic; several may be too large only together |
 | cannot pass | every message fails: no right, no such topic, wrong password |
 | never sent | removed from the local queue at ``close`` |
 | unknown | every other: the message may be in the topic; also ``_MSG_TIMED_OUT``, even if nothing was ever sent |

@@ -1,7 +1,7 @@
-"""Asks servers what they speak if no message arrives, because librdkafka sees only connections that end.
+"""Asks servers for their protocol if no message arrives, because librdkafka sees only connections that end.
 
-1. Only an answer is proof. A connection that is refused, silent or ended is none: a proxy without its broker
-   does the same.
+1. Only an answer is proof. A refused, silent or ended connection proves nothing: a proxy without its broker does the
+   same.
 2. The first request is one that a broker answers, so a broker that is only slow notes nothing wrong.
 """
 

@@ -2,8 +2,8 @@
 
 1. A request has at most 4 MiB, the default limit of a server, or less after a server has refused a smaller one. A
    larger batch is halved. A single point that is too large is refused.
-2. OTLP's rules (:mod:`drainq.export.grpc_errors`) decide which failures may pass. Such a request is sent again, so a
-   point may arrive twice: at least once.
+2. OTLP's rules (:mod:`drainq.export.grpc_errors`) decide which failures are temporary. After one, the request is sent
+   again, so a point may arrive twice.
 3. A point that the server rejects in a partial success is refused. The server does not name these points, so they are
    counted and not kept.
 
@@ -88,7 +88,7 @@ class OtlpSink(Sink):
         return refused
 
     def _call(self, request: bytes, places: Sequence[int]) -> list[tuple[int | None, object]]:
-        """Send a request. Return its refused points, each by its index, or None if that is not known."""
+        """Send a request. Return its refused points, each with its index, or None if it is unknown."""
         if len(request) > self._limit:
             raise Refused(f"a request of {len(request)} bytes is more than the {self._limit} that a server takes")
         target = self._connection.target
@@ -128,7 +128,7 @@ class OtlpSink(Sink):
 class OtlpMetricsExporter(SendingWorker[MetricPoint]):
     """Send :class:`MetricPoint` items to an OpenTelemetry collector, over OTLP/gRPC.
 
-    A batch becomes a request. If it fails for a reason that may pass by OTLP's rules, it is sent again for up to
+    A batch becomes a request. If it fails for a temporary reason by OTLP's rules, it is sent again for up to
     ``retry_for`` seconds. Meanwhile the queue fills, and producers wait. Points may arrive twice.
 
     Args:

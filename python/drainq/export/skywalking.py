@@ -167,13 +167,13 @@ class SkyWalkingMetricsExporter(SendingWorker[MetricPoint]):
 
     A point needs the attribute ``"entity"``, the name of the measured thing. ``"entity_id"`` is SkyWalking's id of it,
     by default that of a service with this name. Other attributes are labels, which the service has from version 10 on.
-    A sum is sent as an increment, a gauge or a cumulative sum as a total.
+    A sum is sent as an increment; a gauge or a cumulative sum as a total.
 
     Args:
         endpoint: ``host:port`` or ``https://host:port`` of the server; SkyWalking's port is 9870.
         insecure: send without TLS, with a warning if the server is on another machine.
-        bucket: the unit to which a point's time is cut: ``"minute"``, ``"hour"`` or ``"day"``.
-        time_zone: of the time buckets, as the server has it: an IANA name.
+        bucket: the unit to which a point's time is truncated: ``"minute"``, ``"hour"`` or ``"day"``.
+        time_zone: the server's zone for the time buckets, an IANA name.
         protocol: a module generated from another version's ``metric-exporter.proto``; None: the published one of
             version 9.
         ask_every: seconds after which the server is asked again which metrics it wants.

@@ -17,7 +17,7 @@ from drainq.metrics.open_log import opened
 
 BLOCK = 32 << 20  # least bytes for a task; smaller logs share one
 PIECE = 2 << 20  # bytes that are parsed at once
-RATIO = 10  # bytes of log in a byte of a compressed one, about
+RATIO = 10  # about how many bytes of log a compressed byte holds
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Block:
 
     Args:
         source: the log's number. path: an absolute path, for the executors too.
-        begin, end: in bytes; None means the end of a compressed log. format: of its lines, as of the source.
+        begin, end: in bytes; None means the end of a compressed log. format: as in :class:`Source`.
     """
 
     source: int

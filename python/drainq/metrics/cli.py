@@ -170,7 +170,7 @@ def _heap(text: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the job. Return 0 if every line is accounted for, or 1 if not or if a log has too many bad lines."""
+    """Run the job. Return 0 if every line is accounted for and no log has too many bad lines, else 1."""
     from drainq.metrics.errors import UserError
 
     if bool(arguments.logs) == (arguments.follow is not None):

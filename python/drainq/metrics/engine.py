@@ -1,6 +1,6 @@
 """The two engines that run tasks: Spark's executors, or threads of this process.
 
-1. A task's results depend on its blocks alone, and arrive in the order of the tasks. So both engines give the same
+1. A task's results depend only on its blocks, and arrive in the order of the tasks. So both engines give the same
    tables, to the last bit.
 2. An engine that fails or is interrupted returns nothing.
 """
@@ -81,7 +81,7 @@ class InThreads:
 
 
 class OnSpark:
-    """Runs tasks on Spark's executors. Those of a cluster return what they would write into the directory.
+    """Runs tasks on Spark's executors. On a cluster they return what they would write into the directory.
 
     The executors read a log on a disk under the driver's path, and a log at a URL by Spark's text source.
     """
@@ -97,7 +97,7 @@ class OnSpark:
         return results + (read(self._context, remote, run) if remote else [])
 
     def done(self) -> tuple[int, int]:
-        """Return the same for the tasks of the running stages."""
+        """Return these numbers for the tasks of the running stages."""
         tracker = self._context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]

@@ -28,7 +28,7 @@ class Interrupted(DrainqError):
 def lines_of(error: BaseException) -> list[str]:
     """Return the lines of an error's text, at least one.
 
-    PySpark asks Java for the text of an error. That raises if Java has ended, and then the line names the class.
+    PySpark asks Java for the text of an error. If Java has ended, that raises, and the line is the class's name.
     """
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

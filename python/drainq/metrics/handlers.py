@@ -35,7 +35,7 @@ BAD_LINES = pa.schema(
 
 @dataclass(frozen=True)
 class Spooled:
-    """What a task wrote: groups of a metric, or bad lines. ``kind`` is the table, ``rows`` their number.
+    """A task's output: groups of a metric, or bad lines. ``kind`` is the table, ``rows`` their number.
 
     ``written`` is the path of its file, or the bytes.
     """

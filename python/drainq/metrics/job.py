@@ -64,7 +64,7 @@ def run(
         database: where the tables go; None: ``metrics.db`` in ``out``.
         out: a directory for the report and Spark's log; made if it is not there.
         engine: ``"spark"``, or ``"local"`` for threads of this process.
-        master: Spark's master. heap: the memory of Java's objects, as Java's options say it.
+        master: Spark's master. heap: the size of Java's heap, as in Java's options.
         conf: more of Spark's settings, by name.
         use_archive: start Java with the archive of classes, if there is one.
         top: how many endpoints to rank.
@@ -171,7 +171,7 @@ def _with_remote(
     spool: Path,
     clock: steps.StageClock,
 ) -> list[Source]:
-    """Find the logs that are not ``here`` with Spark, and their digests. Return all logs."""
+    """Find, with Spark, the logs that are not ``here``, and their digests. Return all logs."""
     from drainq.metrics.engine import DigestOnSpark
     from drainq.metrics.remote import RemoteFiles, remote_tasks
 
@@ -198,7 +198,7 @@ def _interruptible(loaded: Sequence[object]) -> Iterator[None]:
 
 
 def _worth_reading(database: Database, sources: Sequence[Source], digests: Sequence[str] | None) -> bool:
-    """Return whether a log may not be in the database yet."""
+    """Return whether a log may be missing in the database."""
     if not any(source.size for source in sources):
         return False
     return digests is None or len(loaded_before(database, digests)) < len(set(digests))

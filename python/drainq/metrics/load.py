@@ -56,7 +56,7 @@ class Load:
 
     Args:
         files: the tasks' files by table.
-        lines_before: the number of lines before a block, which is named as (source, begin).
+        lines_before: (source, begin) of a block -> the number of lines before it.
         sources: the logs that were read, by number. The load finds their first bad lines. A log without a digest is a
             part of a followed file, and is not entered as loaded.
         also: called inside the transaction, after the rows. An exception rolls everything back.

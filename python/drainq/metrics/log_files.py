@@ -71,7 +71,7 @@ def find(number: int, path: str, format: str | None = None) -> Source:
     """Read the size, the time and the kind of one log. Without a ``format``, find it from the first lines.
 
     Raises:
-        UserError: it is missing, not a file, not readable, or no text, or several formats fit; or a URL.
+        UserError: the log is missing, no file, unreadable, no text or a URL, or several formats fit.
     """
     if is_remote(path):
         raise UserError(f"{shown(path)!r} is a URL, which only `drainq metrics LOG --engine spark` reads; copy the log")
@@ -101,7 +101,7 @@ def format_of(path: str, head: bytes) -> str:
     """Return the format of a log with these first bytes.
 
     Raises:
-        UserError: several formats with different meanings fit, or none and the kind of log is known.
+        UserError: formats of different meanings fit, or none fits a known kind of log.
     """
     head = head.removeprefix(BOM)
     found = found_in(head)

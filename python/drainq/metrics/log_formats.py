@@ -3,13 +3,13 @@
 A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), or a format of gunicorn
 (``%(h)s``). So is the ``#Fields:`` line of a W3C extended log, as IIS and CloudFront write it. ``tomcat:`` in front
 gives ``%D`` and ``%T`` Tomcat's units; ``syslog:``, ``cri:`` and ``docker:`` are for lines that a logger has wrapped.
-An object of JSON with such fields as its values declares lines of JSON. It becomes one table of fields, which the
-native reader follows.
+An object of JSON with such fields as its values declares lines of JSON. A declaration becomes one table of fields,
+which the native reader follows.
 
-1. A field that is not known is read over. Of two fields for one column the first by rank is read; in JSON the first
-   by rank that the line has.
-2. A number has the unit of its declaration; none is guessed. W3C's ``time-taken`` is IIS' milliseconds between spaces,
-   and CloudFront's seconds with a point between tabs.
+1. An unknown field is skipped. Of two fields for one column the first by rank is read; in JSON the first by rank that
+   the line has.
+2. A number has the unit of its declaration; none is guessed. W3C's ``time-taken`` is in milliseconds between spaces
+   (IIS), in seconds with a point between tabs (CloudFront).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from drainq._native import read_access_log
 from drainq.metrics.errors import UserError
 
 Field = tuple[str, str, float]
-"""The text in front of a field, its meaning, and how many of its unit are a second, for a time."""
+"""The text in front of a field, its meaning and, for a time, how many of its unit are a second."""
 Table = tuple[str, tuple[Field, ...], str | None]
 """The prefix of each line, the fields from left to right, and the text after the last one.
 
-For lines of JSON that is None, the fields are in the order of their ranks, and the text in front of each is its path:
-the keys that lead to it, joined by NUL.
+For lines of JSON that text is None, the fields are in the order of their ranks, and the text in front of each is its
+path: the keys that lead to it, joined by NUL.
 """
 
 _COMBINED = '%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"'
@@ -70,7 +70,7 @@ BUILT_IN = {
 """Declarations by name. Caddy's has an IP address under one of three keys, by its version."""
 
 _MEANINGS: dict[str, tuple[str, int, str, float]] = {}
-"""By the name of a field: the column, the rank (the lowest is read), the meaning, and the scale."""
+"""Field name -> the column, the rank (the lowest is read), the meaning, and the scale."""
 for _column, _meaning, _scale, _names in (
     ("client", "client", 1, "remote_addr %h %a %{c}a realip_remote_addr"),
     ("client", "client_and_port", 1, "client_and_port"),
@@ -130,7 +130,7 @@ _SAMPLE = 50  # lines by which a format is found
 
 
 def unwrapped(piece: bytes, format: str) -> bytes:
-    r"""Take the lines of ``docker:`` out of their JSON, each from ``{"log":"...\n",...}``. A line that is none stays.
+    r"""Take the lines of ``docker:`` out of their JSON, each from ``{"log":"...\n",...}``. Other lines stay.
 
     Example:
         >>> unwrapped(b'{"log":"a \\"b\\"\\n","stream":"stdout"}\nno\n', "docker:common")

@@ -60,7 +60,7 @@ class JobMetric:
 
     @classmethod
     def groups(cls, *, only: Sequence[str] | None = None, more: Mapping[str, str] | None = None) -> GroupBy:
-        """Return an empty aggregation of this type, ``only`` some of its aggregates, and ``more``."""
+        """Return an empty aggregation of this type: all aggregates or ``only`` some, and ``more``."""
         from drainq.columns import GroupBy
 
         aggregates = {name: _FUNCTIONS[name] for name in only or cls.aggregates}
@@ -123,7 +123,7 @@ class LinesRead:
     """The number of lines of a block that were read, and of those that became records.
 
     Args:
-        source: the log's number. block: where in the log the block begins, in bytes. directives: lines that are none.
+        source: the log's number. block: where in the log the block begins, in bytes. directives: directive lines.
     """
 
     __slots__ = ("block", "directives", "lines", "parsed", "source")

@@ -13,9 +13,9 @@ COMMON = "common or combined"
 class LogCounts:
     """The counts of one log. A log that was ``loaded_before`` was not read.
 
-    ``lines``, ``parsed``, ``bad`` and ``reasons`` (of the bad lines) count this load alone; ``before`` and
+    ``lines``, ``parsed``, ``bad`` and ``reasons`` (of the bad lines) count only this load; ``before`` and
     ``bad_before`` count earlier lines, by following. ``first_bad``: the number of its first bad line, the reason, and
-    the line. ``format``: as of a source; None: not known.
+    the line. ``format``: as in a source; None: not known.
     """
 
     path: str
@@ -90,7 +90,7 @@ class Followed:
     """The result of following.
 
     Args:
-        outcome: of all rounds; ``sources`` has one entry, the followed path. files: the number of files counted whole.
+        outcome: all rounds together; its one source is the followed path. files: the number of files counted whole.
         interrupted: Ctrl-C ended it. uncounted: a sentence for each existing file that is not counted.
     """
 

@@ -54,7 +54,7 @@ def over_time(service: Sequence[tuple[int, int, int, int]], width: int) -> str:
 
 
 def percentiles(latency: Mapping[int, DDSketch], width: int, title: str) -> str:
-    """Plot percentiles of the request times in milliseconds. ``latency``: by the start of each bin, at least one."""
+    """Plot percentiles of the request times in milliseconds. ``latency``: bin start -> sketch, not empty."""
     bins = sorted(latency)
     chart = _against_time(bins[0], bins[-1] + width, PERCENTILE_COLOURS, y_title="milliseconds", dots_size=1.6)
     lines = [[latency[second].quantile(percent / 100) or 0.0 for second in bins] for percent in PERCENTS]
@@ -86,7 +86,7 @@ def shares(statuses: Mapping[int, int]) -> str:
 
 
 def classes(counts: Mapping[tuple[str, int], int], width: int) -> str:
-    """Plot the requests of each class of statuses. ``counts``: by class and the start of each bin; at least one."""
+    """Plot the requests of each class of statuses. ``counts``: (class, bin start) -> requests, not empty."""
     seconds = [second for _, second in counts]
     bins = range(min(seconds), max(seconds) + width, width)
     found = sorted({name for name, _ in counts})

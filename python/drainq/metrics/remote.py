@@ -4,8 +4,8 @@ Spark's text source splits the logs, undoes compression by the file's name, and 
 batches. So neither the driver's disk nor the executors' holds a log.
 
 1. A log has the same digest at a URL as on a disk. The text source leaves out a byte order mark and the last line end;
-   the size tells whether that was there. A compressed log counts as if it ended with a line end.
-2. A line is cut at ``\\n`` alone, as on a disk.
+   the size shows whether that end was there. A compressed log counts as if it ended with a line end.
+2. A line is cut only at ``\\n``, as on a disk.
 """
 
 from __future__ import annotations

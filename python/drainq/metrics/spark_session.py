@@ -104,7 +104,7 @@ def settings_for(
     java_options: str = "",
     conf: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return Spark's settings. ``conf``: the user's, which come last."""
+    """Return Spark's settings. ``conf``: the user's, which override."""
     settings = {**_SETTINGS, "spark.master": master, "spark.sql.warehouse.dir": str(directory / "warehouse")}
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS

@@ -2,7 +2,7 @@
 
 OpenTelemetry's SDK calls back at each collection, on its own thread, which needs the GIL, unlike the endpoint.
 
-An instrument has the name of the endpoint's family, with points for the first two underscores:
+An instrument has the name of the endpoint's family, with dots for the first two underscores:
 ``drainq_batch_thread_busy_seconds`` is ``drainq.batch.thread_busy_seconds``. Histograms are left out, because
 OpenTelemetry has no observable histogram.
 
@@ -65,7 +65,7 @@ _UNITS = {"_seconds": "s", "_bytes": "By", "_info": "1", "_running": "1", "_paus
 
 
 def instrument_name(family: str) -> str:
-    """Return the name of a family's instrument, which has points for the first two underscores."""
+    """Return a family's instrument name, with dots for the first two underscores."""
     return family.replace("_", ".", 2)
 
 

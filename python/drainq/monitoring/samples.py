@@ -1,4 +1,4 @@
-"""The samples of objects that are written in Python: their names, labels and values.
+"""The samples of the classes written in Python: their names, labels and values.
 
 The families are those of the native catalogue, which refuses unknown names.
 """
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Sample = tuple[str, list[str], Any]
-"""The family's name, the values of its labels, the value. That of a histogram is as ``publish_samples`` takes it."""
+"""The family's name, the values of its labels, the value. A histogram's value is as ``publish_samples`` takes it."""
 
 
 class Kind(NamedTuple):
     """A kind of object: ``name`` is its label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
-    ``fields`` are the attributes that become samples. ``more`` makes further ones of the name, the object and the
-    statistics. ``in_memory``: its ``stats()`` wait for nothing.
+    ``fields`` are the attributes that become samples. ``more`` makes more samples from the name, object and statistics.
+    ``in_memory``: its ``stats()`` wait for nothing.
     """
 
     name: str

@@ -16,11 +16,11 @@ def metrics_target(folder: str | os.PathLike[str], *, host: str = "127.0.0.1") -
     """Serve the metrics of this process at a free port during the block, and write the port into a folder.
 
     The processes of a server share its port, so each needs an endpoint of its own. Prometheus finds all of them by its
-    ``file_sd_configs``: the file ``<pid>.json`` in ``folder`` is there as long as the endpoint. That of a killed
+    ``file_sd_configs``: the file ``<pid>.json`` in ``folder`` is there as long as the endpoint. The file of a killed
     process stays.
 
     Args:
-        folder: is made if it is missing.
+        folder: made if it is missing.
         host: an address of this machine, as for :class:`MetricsServer`.
 
     Yields:

@@ -108,7 +108,7 @@ def sample_what_is_in_memory() -> None:
 
 
 def watch(thing: Any, name: str | None = None, *, interval: Seconds = 5.0) -> WatchedObject:
-    """Publish the counters of ``thing`` under a name, until it is garbage-collected or :meth:`WatchedObject.close`.
+    """Publish ``thing``'s counters under a name, until it is collected or :meth:`WatchedObject.close` is called.
 
     A batch queue is always published under its own name. For a batch queue, this function changes the name.
 

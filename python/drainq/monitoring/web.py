@@ -1,7 +1,7 @@
 """The endpoint's metrics as text, as an ASGI or WSGI application, or for prometheus_client.
 
-The counters are read at each call, on the caller's thread, with the GIL. Those of a delayed queue are queries, so they
-are as old as its last sample.
+The counters are read at each call, on the caller's thread, with the GIL. A delayed queue's counters need queries, so
+they are as old as its last sample.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The loop is the program's own, because the source's connections belong to it. Th
 plain source, so one refill runs at a time and asks for the room that is left.
 
 Invariants:
-    1. Whatever the coroutine returns enters by the rules of ``prefetch_read``, also if it was cancelled before.
+    1. What the coroutine returns enters by the rules of ``prefetch_read``, even after a cancel.
     2. No request begins after :meth:`AskOnLoop.cancel`, and one that runs is cancelled once.
 """
 
@@ -79,7 +79,7 @@ class AskOnLoop(Generic[T]):
     async def _answer(self, batch_size: int) -> Iterable[T] | None:
         import asyncio
 
-        self._task = asyncio.current_task()  # first, so that a cancel finds the task, or the task the cancel
+        self._task = asyncio.current_task()  # first: then a cancel finds the task, or the task sees the cancel
         try:
             return () if self._cancelled else await self._source(batch_size)
         except StopAsyncIteration:

@@ -22,7 +22,7 @@ class Loop:
     Args:
         turn: called with the number of turns in a row that had nothing to do; returns the seconds to sleep after it,
             0 for none, ``FOREVER`` until woken, or None to end the loop.
-        name: of the thread.
+        name: the thread's name.
         begin: called on the thread before the first turn.
         end: called on the thread after the last turn.
     """

@@ -36,9 +36,9 @@ class Schedule:
         self._min_interval = min_interval
         self._earliest = -float("inf")
         self.not_before = -float("inf")
-        """Seconds of the clock before which no refill starts."""
+        """The clock's time before which no refill starts."""
         self.only_duplicates = False
-        """Whether the last refill found only known items. Once one is forgotten, a refill may find it again."""
+        """Whether the last refill found only known items. Once an item is forgotten, a refill may find it again."""
 
     def begun(self, now: float) -> None:
         """Record the beginning of a refill."""
@@ -104,7 +104,7 @@ class PrefetchOptions(Generic[T]):
         check_clock_if_given(self.clock)
 
     def new_buffer(self, clock: Clock) -> SetQueue[T]:
-        """Make an empty buffer, which knows its items and those in flight."""
+        """Make an empty buffer that refuses what it holds or is in flight."""
         return SetQueue(
             None, self.key, in_flight=self.in_flight, ttl=self.ttl, clock=None if self.ttl is None else clock
         )

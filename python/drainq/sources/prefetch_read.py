@@ -37,7 +37,7 @@ class Refill:
 
     def __init__(self) -> None:
         self.thread: int | None = None
-        """The thread that runs it, or that ends it unrun; None while it waits."""
+        """The thread that runs or ends it; None while it waits."""
         self.asked = False
         """Whether the source was asked."""
         self.found = 0
@@ -89,7 +89,7 @@ class Intake(Generic[T]):
         self.hungry = False
         """Whether a consumer found no item since the last call of ``arrived``."""
         self.unusable = 0
-        """Items whose key could not be taken."""
+        """Items whose key raised."""
 
     @property
     def held(self) -> int:
@@ -129,7 +129,7 @@ class Intake(Generic[T]):
         return len(items)
 
     def let_go(self) -> None:
-        """Read no more of the batch that was begun; only while no refill runs, or by the refill itself."""
+        """Read no more of the current batch. Called while no refill runs, or by the refill itself."""
         batch, self._batch = self._batch, None
         if batch is not None:
             self._buffer._end_poll(batch.poll)
@@ -213,7 +213,7 @@ class Intake(Generic[T]):
                 return
 
     def _put_again(self, queue: SetQueue[T], item: T, error: BaseException) -> None:
-        """Handle an item whose key raised. An interrupt is not the item's fault, so its key is taken again."""
+        """Handle an item whose key raised. An interrupt is not the item's fault, so ``key`` is called again."""
         self._report(error)
         if not isinstance(error, Exception):
             try:

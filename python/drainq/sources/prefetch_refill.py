@@ -6,7 +6,7 @@ Invariants:
     2. Only a refill puts items into the buffer, by the rules of ``intake``; once closed, a pull lets in what is held.
     3. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
     4. A consumer that found nothing sets ``hungry`` and then takes again; a refill reads ``hungry`` after it has put
-       something, and again when it ends. So one of the two sees the other, and no consumer sleeps beside an item.
+       something, and again when it ends. So one sees the other, and no consumer sleeps while an item is there.
 
 Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". drainq adds a schedule for the retries of
 failing and empty sources.
@@ -44,7 +44,7 @@ class Replenisher(Generic[T]):
     Args:
         ask: the source.
         name: for logs.
-        options: of the parts.
+        options: the parts' options.
     """
 
     def __init__(self, ask: Ask[T], name: str, options: PrefetchOptions[T]) -> None:
@@ -154,7 +154,7 @@ class Replenisher(Generic[T]):
             self._finish(refill)
 
     def _claim(self, refill: Refill) -> bool:
-        """Make the calling thread the only one that runs a refill, or ends it unrun."""
+        """Make the calling thread the only one that runs or ends a refill."""
         with self._state:
             free = self._refill is refill and refill.thread is None
             if free:

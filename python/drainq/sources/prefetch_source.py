@@ -3,11 +3,11 @@
 This file is the consumer's side. ``prefetch_refill.py`` is the refill's side, and has the invariants of both.
 
 Invariants:
-    1. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
+    1. A pull never waits for the source. It waits for the lock only while another thread reads a few fields.
     2. A pull returns the items that it takes. If a clock or an executor raises, they are put back as the first ones.
 
-Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". drainq adds the held rest, items that
-come as they are read, the end of a stream, ``done``, the adapting capacity.
+Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". drainq adds held items, items that enter
+as they are read, the end of a stream, ``done`` and an adapting capacity.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
         key: maps an item to its identity; None is the item itself.
         in_flight: when the source may bring back an item that was taken. ``"forget"``: at once. ``"ack"``: after
             :meth:`done`. ``"ttl"``: after ``ttl`` seconds.
-        ttl: seconds for which the source may not bring the item back. They count from the moment in which it was taken
-            with ``"ttl"``, and from :meth:`done` with ``"ack"``.
+        ttl: seconds for which the source may not bring the item back. With ``"ttl"`` they count from the moment in
+            which it was taken, with ``"ack"`` from :meth:`done`.
         on_error: ``"log"``; ``"raise"``: the next pull raises it, once; or a callable that takes the error.
         backoff: the delays before a source that failed or had nothing is asked again.
         eager: whether to start the first refill now instead of at the first pull.
@@ -254,7 +254,7 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
 
     @property
     def finished(self) -> bool:
-        """Whether the stream has ended and everything of it has been taken."""
+        """Whether the stream has ended and all its items have been taken."""
         return self._intake.ended and not len(self)
 
     @property
@@ -302,7 +302,7 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
         """Start no more refills, and wait for the running one. Fetched items can still be taken.
 
         A refill that has not begun never begins. A refill that reads items as they come ends with the next item. An
-        async source is cancelled; items that it returns all the same are kept.
+        async source is cancelled; items that it still returns are kept.
 
         Args:
             timeout: seconds to wait; None waits for ever. A refill that takes longer ends by itself.

@@ -26,7 +26,7 @@ class Feed:
     """A source that returns batches on request."""
 
     needs_items_afterwards = False
-    """Whether the source needs the items after the target, which may have changed its list."""
+    """Whether the source needs the items after delivery. The target may change its list."""
 
     def __init__(self, ask: Ask[Any]) -> None:
         self._ask = ask
@@ -95,7 +95,7 @@ class Feed:
 
     @property
     def held(self) -> int:
-        """Items taken from the source and not yet asked for."""
+        """Items that the source returned and no step has taken."""
         return len(self._held)
 
     def subscribe(self, listener: Callable[[], object]) -> bool:
@@ -116,12 +116,12 @@ class PrefetchFeed(Feed):
         self._source = source
 
     def failed(self, items: list[Any]) -> None:
-        """Let the source bring them again."""
+        """Let the source bring the items again."""
         self._source.done(items)
 
     @property
     def ended(self) -> bool:
-        """Whether the stream has ended and everything of it was taken."""
+        """Whether the stream has ended and all its items were taken."""
         return self._source.finished and not self._held
 
     def subscribe(self, listener: Callable[[], object]) -> bool:
@@ -160,7 +160,7 @@ class DelayedFeed(Feed):
         self._leased = []
 
     def delivered(self, items: list[Any]) -> None:
-        """Acknowledge them."""
+        """Acknowledge the messages."""
         leased, self._leased = self._leased, []
         for envelope in leased:
             envelope.ack()

@@ -81,7 +81,7 @@ class Account:
         return SourceCounts(self.moved, self.failed, self.errors, self.feed.held, self.feed.ended)
 
     def renewed(self) -> Account:
-        """Return an empty account of the same source, for a forked child. The items here belong to the parent."""
+        """Return an empty account of the same source, for a forked child. The held items belong to the parent."""
         self.feed.forget()
         return Account(self.feed)
 

@@ -63,7 +63,7 @@ class Strategy(Protocol):
         Args:
             n: items to split.
             live: the names of the sources that may have items.
-            credits: the items left over from earlier splits, which this call updates.
+            credits: the fractions owed from earlier splits; this call updates them.
         """
         ...
 

@@ -232,7 +232,7 @@ class SourceScheduler(ClosedByBlock):
         """Add a source; the strategy decides when it has its turn.
 
         Args:
-            name: by which a strategy names it.
+            name: its name in the strategies.
             source: as in the constructor.
             timeout: seconds to wait for the current step to end; None waits for ever.
 
@@ -261,7 +261,7 @@ class SourceScheduler(ClosedByBlock):
             timeout: seconds to wait for the current step to end; None waits for ever.
 
         Returns:
-            The held items, which it had returned beyond the requested number.
+            The held items, which the source returned beyond the requested number.
 
         Raises:
             KeyError: there is none of this name.
@@ -286,11 +286,11 @@ class SourceScheduler(ClosedByBlock):
             return feed.drain_held()
 
     async def add_source_async(self, name: str, source: Any, *, timeout: Seconds | None = None) -> None:
-        """Call :meth:`add_source` as a coroutine. When cancelled, it adds the source all the same."""
+        """Call :meth:`add_source` as a coroutine. Cancelling it does not stop the addition."""
         await run_aside(self.add_source, name, source, timeout=timeout)
 
     async def remove_source_async(self, name: str, *, timeout: Seconds | None = None) -> list[Any]:
-        """Call :meth:`remove_source` as a coroutine. When cancelled, the source is back, with the items it held."""
+        """Call :meth:`remove_source` as a coroutine. Cancelling it puts the source back, with its held items."""
         import asyncio
 
         account = self._plan.accounts.get(name)
@@ -311,11 +311,11 @@ class SourceScheduler(ClosedByBlock):
     # -- the loop ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Step in a background thread until :meth:`close`, or until all sources have ended, unnamed ones too."""
+        """Step in a background thread until :meth:`close`, or until all sources, in the strategy or not, have ended."""
         self._loop.start()
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """End the loop after the current step, whose items are delivered. It may be started again.
+        """End the loop after the current step, whose items are delivered. The loop may be started again.
 
         Args:
             timeout: seconds to wait for it; None waits for ever.

@@ -72,4 +72,4 @@ class SchedulerStats(Statistics):
     paused: bool
     """Whether the backlog was too large at the last step."""
     sources: Mapping[str, SourceCounts]
-    """The same by source."""
+    """The counters of each source."""

@@ -3,8 +3,8 @@
 Spark discards the rows of a failed attempt and runs the task again, so every row counts exactly once.
 
 1. Each task attempt opens and drains one queue inside its iterator (see :mod:`drainq.spark.queue_of_task`).
-2. A task returns its results after the drain. ``ready()`` may return rows earlier, to bound the task's memory.
-   A task with items without a handler fails, unless ``unrouted="count"``.
+2. A task returns its results after the drain. A handler's ``ready()`` may return rows earlier, to bound memory. A task
+   with items without a handler fails, unless ``unrouted="count"``.
 3. Another thread may fill the input iterator. Only the iterating thread uses the task's context.
 
 Source: SkyWalking's ``MetricsAggregateWorker`` (L1), here a combiner in front of the shuffle.
@@ -49,7 +49,7 @@ def aggregate(
     Args:
         df: the input.
         make_handlers: ``make_handlers(info) -> {type: handler}``, called once per task attempt.
-        schema: of the rows of ``result()``, in any form that Spark accepts.
+        schema: the schema of the rows of ``result()``, in any form that Spark accepts.
         columns: the columns to read; None reads all.
         rows: the form of an input item and of a row of ``result()``. ``"tuples"``: tuples in column order.
             ``"records"``: dictionaries. ``"arrow"``: ``pyarrow.RecordBatch``.
@@ -92,7 +92,7 @@ def aggregate(
     if kind is Rows.ARROW:
         result = chosen.mapInArrow(lambda batches: _run(spec, batches), schema)
     else:
-        parsed = df.sparkSession.createDataFrame([], schema).schema  # Spark reads DDL in the driver alone
+        parsed = df.sparkSession.createDataFrame([], schema).schema  # Spark reads DDL only in the driver
         if stats is True:
             parsed, spec = with_queue_stats(parsed, spec, kind)
         result = chosen.mapInArrow(RowTask(spec, parsed, kind, _run), parsed)

@@ -1,7 +1,7 @@
 """The batcher of a sink: cuts Spark's record batches into the batches for writers.
 
-A list of tuples or records may span several record batches: each but the last is full, or has lingered. An Arrow batch
-is a slice of one of Spark's batches, without a copy.
+A list of tuples or records may span record batches: each list but the last is full, or has lingered. An Arrow batch is
+a slice of one of Spark's batches, without a copy.
 """
 
 from __future__ import annotations

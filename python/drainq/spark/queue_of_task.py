@@ -54,7 +54,7 @@ def noting(
     count: Callable[[list[Any]], int] = len,
     kind: Callable[[list[Any]], type] = lambda batch: type(batch[0]),
 ) -> Callable[[list[Any], BaseException], None]:
-    """Return an error handler that collects the errors, each with a note about its batch.
+    """Return an error handler that collects errors, each with a note about its batch if Python has notes.
 
     Args:
         failures: the list for the errors.

@@ -25,8 +25,8 @@ def of_slices(config: BatchQueueConfig, form: Rows, failures: list[BaseException
     """Change the settings of a queue of rows into those of a queue of slices.
 
     Args:
-        config: of a queue of rows.
-        form: of all rows, tuples or records. Their type is the key of their handler.
+        config: the settings of a queue of rows.
+        form: the form of all rows, tuples or records. Their type is the dispatch key.
         failures: the list for the handlers' errors.
     """
     kind = dict if form is Rows.RECORDS else tuple

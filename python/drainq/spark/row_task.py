@@ -47,7 +47,7 @@ class Spec:
     unrouted: Unrouted
     form: Rows | None = None  # of all rows, if they are queued in slices
     changed: Callable[[str, Iterable[Any]], Iterable[Any]] = unchanged
-    """Changes or notes the rows of a handler. The first argument says what returned them."""
+    """Changes or notes the rows of a handler. The first argument names what returned them."""
     version: str = installed
 
 
@@ -135,7 +135,7 @@ def _array(column: Sequence[Any], field: Any, origins: list[str]) -> Any:
         array = pa.array(column, field.type)
         if not pa.types.is_integer(field.type) or set(map(type, column)) <= {int, type(None)}:
             return array
-        # Arrow would cut off a fraction without a word.
+        # Arrow would silently cut off a fraction.
         wrong = [place for place, (value, stored) in enumerate(zip(column, array.to_pylist())) if value != stored]
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         wrong = [place for place, value in enumerate(column) if not _fits(value, field.type)]

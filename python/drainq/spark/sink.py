@@ -42,7 +42,7 @@ class PartitionReport:
         rows: rows written.
         batches: successful calls of ``write``.
         retries: calls of ``write`` that repeated a failed call.
-        errors: rows that could not be written even alone: ``dropped + parked``.
+        errors: rows that could not be written even singly: ``dropped + parked``.
         dropped: the errors that were skipped.
         parked: the errors that are now in the delayed queue.
         seconds: from the task's first row to the last writer's end.
@@ -130,8 +130,8 @@ def sink(
         retries: how often a failed ``write`` is repeated before the batch counts as failed.
         backoff: the pauses between tries, in seconds.
         on_error: the action for a batch that failed. ``"fail"``: the task fails with the writer's exception.
-            ``"skip"`` and ``"park"``: the batch is halved repeatedly until the rows that fail alone are found. The
-            other rows are written. The failing rows are counted as ``dropped``, or offered to ``delayed``. A callable
+            ``"skip"`` and ``"park"``: the batch is halved repeatedly until each failing row is found. The other rows
+            are written. The failing rows are counted as ``dropped``, or offered to ``delayed``. A callable
             ``on_error(row, exception)`` returns one of these words for each such row, on the writer's thread. None is
             ``"park"`` with ``delayed``, and else ``"fail"``.
         delayed: a function without arguments that opens the :class:`drainq.delayed.DelayedQueue` for the rows that

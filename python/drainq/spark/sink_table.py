@@ -4,7 +4,7 @@
    One transaction moves their rows into the target and drops the table of the call.
 2. So the rows of an attempt that failed, was killed, or lost against its speculative copy are never moved.
 3. An attempt writes no batch twice: after an error it fails, and the next attempt has another number.
-4. If the commit is not answered, the database tells what became of it: the table of the call is gone, or is there.
+4. If the commit is not answered, the database shows the outcome: after a commit the table of the call is gone.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def sink_table(
         columns: the columns to write, which have the same names in the table; None writes all.
         key: columns with a unique index: a row replaces that of the same key. Of several rows of ``df`` with one key,
             any is taken. Empty: every row is inserted.
-        merge: as for :class:`drainq.workers.BatchWriter`: column -> ``"sum"``, ``"max"`` or ``"min"``, which add the
-            rows to the stored one and to each other.
+        merge: as for :class:`drainq.workers.BatchWriter`: column -> ``"sum"``, ``"max"`` or ``"min"``, which merge rows
+            with the stored one and each other.
         threads: connections of a task.
         max_batch_rows: the most rows in a batch.
     Returns:
@@ -103,7 +103,7 @@ class StagingTable:
     Args:
         url: the database's.
         upsert: writes into the target.
-        name: of the table.
+        name: the table's name.
     """
 
     def __init__(self, url: DatabaseUrl, upsert: Upsert, name: str) -> None:
@@ -111,7 +111,7 @@ class StagingTable:
         self.quoted = url.dialect.quote(name)
 
     def create(self) -> None:
-        """Make the table with the types of the target's columns, and move no row, which plans that statement."""
+        """Make the table with the target's column types. Move no rows, so that the move is planned."""
         quote, target = self.url.dialect.quote, self.upsert.table
         columns = [*map(quote, self.upsert.columns), f"CAST(0 AS BIGINT) AS {quote(ATTEMPT)}"]
         with self._opened() as database:
@@ -122,7 +122,7 @@ class StagingTable:
         """Move the rows of the attempts that Spark kept, and drop the table.
 
         Raises:
-            DrainqError: the table has not the rows that the attempts have written; none was moved.
+            DrainqError: the table's rows are not those that the attempts wrote; none was moved.
             DatabaseError: the database refused; none was moved.
         """
         attempts, written = ", ".join(map(str, kept)) or "NULL", sum(report.rows for report in kept.values())
@@ -142,7 +142,7 @@ class StagingTable:
         return f"FROM {self.quoted} WHERE {self.url.dialect.quote(ATTEMPT)} IN ({attempts})"
 
     def _statement(self, attempts: str) -> str:
-        """Return the moving statement. PostgreSQL refuses two of one key, so they are merged. NULL is no key."""
+        """Return the moving statement. PostgreSQL refuses two rows of one key, so they are merged. NULL is no key."""
         dialect, upsert = self.url.dialect, self.upsert
         quote, chosen, groups = dialect.quote, [], ""
         is_grouped = bool(upsert.key) and not dialect.merges_row_by_row

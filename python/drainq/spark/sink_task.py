@@ -31,7 +31,7 @@ class SinkTask:
     """One task attempt, from Spark's iterator to the end of the writers.
 
     Args:
-        settings: of the sink.
+        settings: the sink's settings.
         info: the task attempt.
     """
 

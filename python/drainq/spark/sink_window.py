@@ -29,7 +29,7 @@ class Window:
 
     @property
     def failure(self) -> BaseException | None:
-        """The first error that a writer failed with."""
+        """The error of the first writer that failed."""
         return self._failures[0] if self._failures else None
 
     def take(self, *, wait: bool = True) -> bool:

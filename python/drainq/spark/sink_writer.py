@@ -2,7 +2,7 @@
 
 1. A batch whose ``write`` raised is repeated whole, up to ``retries`` times. Then it is halved, and each half is tried
    once.
-2. ``on_error`` decides about a row that fails alone.
+2. ``on_error`` decides about a single row that fails.
 3. Nothing is written after the window was closed.
 """
 
@@ -150,7 +150,7 @@ class Writer:
         return None
 
     def _put_away(self, single: Any, error: Exception) -> None:
-        """Skip or park a row that fails alone, or raise its error."""
+        """Skip or park a single row that fails, or raise its error."""
         row = single[0] if isinstance(single, list) else single.to_pylist()[0]
         chosen = self._settings.on_error
         if not isinstance(chosen, OnError):

@@ -41,7 +41,7 @@ def check_routed(stats: BatchQueueStats, handlers: Iterable[Any] | None = None) 
     """Raise an error if a queue had items without a handler.
 
     Args:
-        stats: of a queue that is shut down.
+        stats: a shut-down queue's counters.
         handlers: the keys with a handler, for the message; None if they are unknown.
 
     Raises:

@@ -34,7 +34,7 @@ class Once(Generic[T]):
     """Makes a value at the first :meth:`get`.
 
     1. One thread at a time runs ``make``, and never again once it has returned.
-    2. An exception of ``make`` goes to its caller alone. A thread that waited then tries itself.
+    2. An exception of ``make`` goes only to its caller. A thread that waited then tries itself.
     3. A ``make`` that calls ``get`` is refused, because it would wait for itself.
 
     Example:

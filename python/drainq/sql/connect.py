@@ -66,7 +66,7 @@ def connect_sqlite(
     Args:
         path: the file.
         lock_timeout: seconds to wait for another connection's transaction to end.
-        write_ahead: keep a write-ahead log, so that readers work beside a writer. The file keeps that setting.
+        write_ahead: keep a write-ahead log, so that readers work during a write. The file keeps that setting.
         cached_statements: how many parsed statements are kept.
     """
     import sqlite3
@@ -121,7 +121,7 @@ def connect_postgres(
 
     Args:
         url: the address. Its timeouts and keepalives overrule those set here. The client encoding is always UTF-8.
-            Where neither it nor ``PGAPPNAME`` has a name, the server shows the connection as ``drainq``.
+            If neither it nor ``PGAPPNAME`` has a name, the server shows the connection as ``drainq``.
         timeout: seconds for each attempt to reach a host; None for the default.
         options: settings for the session, as ``-c name=value``. Those of the URL overrule them.
         connection_class: a :class:`~drainq.sql.postgres_connection.PostgresConnection`; None: a ``CuttableConnection``.

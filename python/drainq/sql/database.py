@@ -91,7 +91,7 @@ class Database(ClosedByBlock):
         """Close the connection. Uncommitted writes are rolled back. It may be called again.
 
         Args:
-            timeout: seconds, as for all that closes. Nothing here waits for the other side.
+            timeout: seconds, as for every ``close``. Here nothing waits.
         Returns:
             True: the connection is closed.
         Raises:

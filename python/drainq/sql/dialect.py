@@ -148,7 +148,7 @@ class Dialect(ABC):
         """Begin a transaction that writes, whose statements take no longer than :meth:`limit_waits` says.
 
         Returns:
-            Its mark, by which :meth:`was_committed` knows it if COMMIT is not answered. None: COMMIT always is.
+            Its mark for :meth:`was_committed`, if COMMIT is not answered. None: COMMIT is always answered.
         """
         connection.execute(self.begin)
         return None
@@ -157,7 +157,7 @@ class Dialect(ABC):
         """Return whether a transaction of another connection was committed. None if that cannot be known.
 
         Raises:
-            Exception: the driver's error, which passes, if it has not ended yet.
+            Exception: a temporary driver error: the transaction has not ended.
         """
         return None
 
@@ -180,7 +180,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
-        """Return those of the tables that exist."""
+        """Return the tables that exist."""
 
     def __repr__(self) -> str:
         return f"Dialect.{self.name.upper()}"

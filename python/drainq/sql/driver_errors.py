@@ -13,10 +13,10 @@ Decisions for ambiguous codes:
 2. ``57P04`` (database dropped) passes: the connection is lost, and the next one shows whether the database still
    exists.
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
-   updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
+   updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) are permanent.
 4. A failure to connect has no code, because libpq does not pass it on. A host without an address is recognised by the
-   error number of the resolver, a missing password by a flag of libpq, and a refusal in English by its text. Any
-   other failure passes, also a refusal in another language.
+   error number of the resolver, a missing password by a flag of libpq, and a refusal in English by its text. Any other
+   is temporary, also a refusal in another language.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SQLSTATES: dict[str, Failure] = {
     "P0001": _DATA,  # RAISE in a trigger
     "XX000": _PASSES,  # internal error
 }
-"""The kind of each code or class of codes. The whole code comes first. Any other code cannot pass."""
+"""The kind of each code or class of codes. The whole code comes first. Any other code is permanent."""
 
 SQLITE_CODES: dict[int, Failure] = {
     4: _PASSES,  # ABORT
@@ -80,7 +80,7 @@ SQLITE_CODES: dict[int, Failure] = {
     20: _DATA,  # MISMATCH
     25: _DATA,  # RANGE
 }
-"""The kind of each primary code. Any other code cannot pass."""
+"""The kind of each primary code. Any other code is permanent."""
 
 _SQLITE_TEXTS = (
     ("locked", 5), ("busy", 5), ("out of memory", 7), ("interrupted", 9), ("disk i/o error", 10), ("is full", 13),
@@ -168,7 +168,7 @@ def failure_of_sqlite(error: Any) -> Failure | None:
 
 
 def _cannot_connect(error: Any) -> bool:
-    """Return whether waiting cannot change that connecting failed."""
+    """Return whether a failure to connect is permanent."""
     unresolved = _UNRESOLVED.match(str(error))
     if unresolved:
         return int(unresolved[1]) in _NO_SUCH_HOST

@@ -143,7 +143,7 @@ class PostgresDialect(Dialect):
     def begin_marked(self, connection: Any) -> str | None:
         """Begin a transaction that the server ends in time, too. Shorter limits of the session stay.
 
-        A database that only speaks like PostgreSQL gets no limits, and its mark tells nothing.
+        A database that only imitates PostgreSQL gets no limits, and its mark proves nothing.
         """
         if connection.limits is None:
             connection.limits = self._limits(connection)
@@ -185,7 +185,7 @@ class PostgresDialect(Dialect):
         return None if status is None else status == "committed"
 
     def cancel(self, connection: Any, seconds: float) -> None:
-        with contextlib.suppress(self.errors):  # it may be silent, or have no way to be asked: see cut
+        with contextlib.suppress(self.errors):  # the server may be silent or unreachable: see cut
             connection.cancel_safe(timeout=seconds)
 
     def cut(self, connection: Any) -> None:

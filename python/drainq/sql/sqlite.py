@@ -93,7 +93,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {datetime: lambda at: at.isoformat(" 
 
 
 def _texts_of_dates() -> dict[type, Callable[[Any], str]]:
-    """Return how dates are written, without the types for which the program has registered an adapter of its own.
+    """Return the writer of each date type, without the types for which the program has registered an adapter.
 
     The driver writes the same text, but from Python 3.12 on it warns that this is deprecated.
     """

@@ -9,7 +9,7 @@ UPDATE SET n = n + excluded.n`` is one step in both databases.
 2. PostgreSQL gets the same texts of a row in a small batch, in a large one or alone (:mod:`drainq.sql.postgres_text`),
    so the stored values do not depend on the batch.
 3. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
-4. SQLite gets sixteen rows by one statement, and merges them in their order, as if they came alone.
+4. SQLite gets sixteen rows per statement, and merges them in their order, as if one by one.
 5. NULL means "no value yet": merged with a value it gives the value.
 
 Source: SkyWalking's ``MetricsPersistentWorker``, which reads, merges and writes. Here the database merges.
@@ -196,7 +196,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         return list(by_key.values())
 
     def _plain_keys(self, rows: Sequence[Row]) -> list[Any]:
-        """Return an object for each row that equals another one if their keys are surely equal."""
+        """Return an object for each row; two are equal if the rows' keys are surely equal."""
         columns = [[row[place] for row in rows] for place in self._key_places]
         if all(_PLAIN.issuperset(map(type, column)) for column in columns):
             return columns[0] if len(columns) == 1 else list(zip(*columns))
@@ -237,9 +237,9 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
             return list(rows)
 
     def _insert_in_turn(self, database: Database, rows: Sequence[Row]) -> None:
-        """Insert rows, several by one statement, which the database takes one after the other."""
+        """Insert rows, several per statement. The database takes them in order."""
         together = max(1, min(TOGETHER, SQLITE_VALUES // len(self.columns)))
-        several = len(rows) - len(rows) % together if self.are_rows(rows) else 0  # the driver refuses one that is none
+        several = len(rows) - len(rows) % together if self.are_rows(rows) else 0  # the driver refuses other items
         if several:
             values, size = list(chain.from_iterable(rows[:several])), together * len(self.columns)
             statement = self.statement(database.dialect, self._bound(database.dialect, together))

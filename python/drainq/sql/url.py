@@ -5,9 +5,9 @@
 
 1. The path after ``sqlite:///`` has no escapes and no options, so any file name can be written. A database in memory is
    refused, because each connection would have its own.
-2. A password is only in ``secrets`` and reaches the driver beside the URI, never in it. So no repr and no message of
-   drainq or the driver can show it.
-3. A URL that can be read in two ways, because ``/``, ``?`` or ``@`` stands in a password as it is, is refused, and the
+2. A password is only in ``secrets`` and reaches the driver apart from the URI. So no repr and no message of drainq or
+   the driver can show it.
+3. A URL that can be read in two ways, because a password holds an unescaped ``/``, ``?`` or ``@``, is refused. The
    message shows no part of it.
 """
 

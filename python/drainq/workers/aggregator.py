@@ -1,7 +1,7 @@
 """L1: merges items by key in memory.
 
-Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, flushed every half second. drainq also flushes at
-the close, and accepts or refuses a whole batch.
+Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, flushed every half second. drainq also flushes on
+``close``, and accepts or refuses a whole batch.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MAX_ROWS = 200_000  # merged rows that are held before draining waits
 
 
 class Buffered(Delivering[Item], Holder[Item]):
-    """Holds merged entries, each for a number of items, and delivers them to a sink at each flush.
+    """Holds merged entries, each standing for some items, and sends them to a sink at each flush.
 
     Args:
         sink: gets the entries.

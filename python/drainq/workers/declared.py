@@ -103,7 +103,7 @@ class DeclaredMetrics(Buffered[Any]):
         Args:
             name: the metric's.
             every: a period of the metric; None: its finest.
-            since, until: only periods that begin at or after, and before, these times in seconds since the epoch.
+            since, until: only periods with ``since <= begin < until``, in seconds since the epoch.
         Returns:
             For each row a dict of its keys, ``time`` and its values; a percentile ``ms`` of 99 percent is ``ms_p99``.
         Raises:
@@ -129,7 +129,7 @@ class DeclaredMetrics(Buffered[Any]):
         return self.flush(timeout)
 
     async def remove_async(self, name: str, timeout: Seconds | None = None) -> bool:
-        """Call :meth:`remove` as a coroutine. When cancelled, it removes the metric all the same."""
+        """Call :meth:`remove` as a coroutine. Cancelling it does not stop the removal."""
         return await run_aside(self.remove, name, timeout)
 
     # -- holding ----------------------------------------------------------------------------------

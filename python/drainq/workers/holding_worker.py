@@ -76,7 +76,7 @@ class Holder(Worker[Item]):
 
     @abc.abstractmethod
     def _put_back(self, taken: Any) -> None:
-        """Add state that could not be sent, as older than the current state. Called in a turn."""
+        """Put back unsent state, as older than the current state. Called in a turn."""
 
     @abc.abstractmethod
     def _hand_on(self, taken: Any) -> None:

@@ -67,8 +67,7 @@ class Merged:
         return (*key, int(second // self._seconds) * self._seconds), values
 
     def add(self, read: Iterable[tuple[tuple[tuple[Any, ...], list[Any]], int]]) -> None:
-        """Add the results of :meth:`read`, each with the items that it counts for: 1, or 0 if another metric counts the
-        item."""
+        """Add the results of :meth:`read`, each with its item count: 1, or 0 if another metric counts the item."""
         for (group, values), count in read:
             held = self._groups.get(group)
             if held is None:

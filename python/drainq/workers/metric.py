@@ -56,12 +56,12 @@ class Value:
 
     @staticmethod
     def min(of: Of) -> Value:
-        """Take the smallest of a number."""
+        """Take the minimum of a number."""
         return Value("min", of)
 
     @staticmethod
     def max(of: Of) -> Value:
-        """Take the largest of a number."""
+        """Take the maximum of a number."""
         return Value("max", of)
 
     @staticmethod
@@ -102,7 +102,7 @@ class Metric:
             keys.
         values: column -> a :class:`Value`.
         time: the item's time in seconds since the epoch: an attribute, or a function.
-        every: the periods: of ``"minute"``, ``"hour"`` and ``"day"``.
+        every: the periods, from ``"minute"``, ``"hour"``, ``"day"``.
         keep: period -> seconds for which a row is kept after its minute, hour or day is over. The rows of other periods
             are kept for ever. An item that is too old for all periods is refused, and counted as ``expired``.
         integers: the key columns that hold whole numbers; the others hold text.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from drainq.delivery.options import SendingSettings
 
-ROWS_A_STATEMENT = 20_000  # held rows at which they are merged, and again when they have doubled
+ROWS_A_STATEMENT = 20_000  # number of held rows at which they are merged; again when it has doubled
 _ITEMS = ""  # a column after the table's: the number of items that a row stands for
 
 

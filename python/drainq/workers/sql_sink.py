@@ -1,11 +1,11 @@
 """TableSink: writes each batch of rows into a table, in one transaction.
 
-1. A batch is written without the rows that the database refuses, which are returned. A transaction that fails writes
+1. A batch is written without the rows that the database refuses. Those are returned. A transaction that fails writes
    nothing.
 2. Each call uses a connection that no other call uses. A connection that failed is closed.
 3. Nothing is written twice if the answer to COMMIT is lost: the next try asks the database whether the transaction was
    committed. PostgreSQL knows, unless a replica has taken over since.
-4. Opening plans a statement without running it, which reports a missing table, column, right or unique index.
+4. Opening plans a statement without running it, to find a missing table, column, right or unique index.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class TableSink(Sink):
 
     @contextlib.contextmanager
     def _connection(self, seconds: float | None = None) -> Iterator[Database]:
-        """Yield a connection for the block, whose waits end after some seconds. One that failed is closed."""
+        """Yield a connection whose waits end after some seconds. If it fails, it is closed."""
         until = None if seconds is None else time.monotonic() + seconds
         database = self._take(seconds)
         try:

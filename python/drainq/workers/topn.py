@@ -1,4 +1,4 @@
-"""TopN: keeps the N best items of each group, exactly, in memory for N items a group.
+"""TopN: keeps the N best items of each group, exactly, in memory for N items per group.
 
 A heap of N items has the worst on top. A new item replaces the worst one or is dropped.
 

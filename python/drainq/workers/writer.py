@@ -3,12 +3,12 @@
 1. A batch is one transaction, which writes all rows except those whose values the database refuses.
 2. While the database fails (it cannot be reached, is read-only, full or locked) the drain thread waits and tries again,
    up to ``retry_for``. The queue fills, and producers wait or are refused.
-3. A missing table, right or unique index stops the writer, at the opening or at once.
+3. A missing table, right or unique index stops the writer, when it opens or at once.
 4. Given-up rows go to the delayed queue, if there is one, which sends them again.
 5. Rows of one key go through one drain thread, so the last one wins. An older row in the delayed queue never replaces a
    newer one.
 
-Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing group is logged and gone.
+Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing group is logged and lost.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class BatchWriter(SendingWorker[Row]):
         columns: the names of an item's values; an item is a tuple in this order.
         key: the columns that identify a row: a row replaces an existing one with equal columns. The table needs a
             primary key or unique index on them, whose rules decide which keys are equal. None: every row is inserted.
-        threads: drain threads, each with its own connection. With several, write the values of a key in one way: rows
-            whose keys only the database holds equal, such as ``1`` and ``"1"``, have no order.
+        threads: drain threads, each with its own connection. With several, write the values of a key in one form: rows
+            whose keys only the database finds equal, such as ``1`` and ``"1"``, have no order.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.

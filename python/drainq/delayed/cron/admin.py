@@ -173,7 +173,7 @@ class CronAdmin(Generic[T]):
         return self._count(made)
 
     def _count(self, made: int) -> int:
-        """Count messages that were put in, and wake the consumers."""
+        """Count new messages, and wake the consumers."""
         if made:
             self._session.activity.add("offered", made)
             self._session.wakeup.wake()

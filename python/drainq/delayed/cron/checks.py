@@ -25,7 +25,7 @@ from drainq.errors import ShutDown
 T = TypeVar("T")
 
 Ahead = Callable[[datetime], tuple[list[datetime], timedelta]]
-"""Returns the ticks to plan at a time, and the longest time until the next check."""
+"""Returns, for a time, the ticks to plan, and the longest wait until the next check."""
 
 _SAY_AGAIN = 60.0  # seconds between two warnings about one schedule
 _LOOK_AGAIN = 60.0  # seconds after which a check asks the database again for ticks that it knows to be made

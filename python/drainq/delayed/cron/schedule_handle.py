@@ -36,7 +36,7 @@ _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to 
 _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
 _LATER = 5.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
 _DUE = -math.inf  # due, whatever the clock says
-_SAY_AGAIN = 60.0  # seconds between two log entries about a schedule that goes on failing
+_SAY_AGAIN = 60.0  # seconds between two log entries about a schedule that keeps failing
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
 
@@ -76,7 +76,7 @@ class CronHandle(ClosedByBlock):
         self._said = -_SAY_AGAIN
         self.due_at = math.inf
         self._is_called = True
-        """Whether the next turn checks, as the first one does. Else it lets the watch ask first."""
+        """Whether the next turn checks, as the first one does, instead of letting the watch ask first."""
         self._repeat = Repeat(self._turn, timer=TIMER)
         self._renew()
         renew_in_child(self)

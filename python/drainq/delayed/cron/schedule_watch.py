@@ -34,12 +34,14 @@ Leases have another timer: a user's functions run here, and 16 functions that ha
 
 _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings: of the machine's clock, of another clock
 _AT_ONCE = 64
-"""The most checks that run at once. More due schedules wait, and are asked for again, because another process that has
-the same schedules may make their ticks meanwhile."""
-_SOON = 0.02  # seconds until those are looked at
+"""The most checks that run at once. Other due schedules wait, and their ticks are looked up again: another process with
+the same schedules may make them meanwhile.
+"""
+_SOON = 0.02  # seconds until the waiting ones are looked at
 _PASSES, _PASS = 3, 1.0
-"""How often a schedule is passed over, and for how many seconds, while another process makes ticks. That process will
-make its tick, too, and two that make the same ticks wait for each other's locks."""
+"""How often, and for how many seconds, a schedule is skipped while another process makes ticks. That process will make
+its tick, too, and two processes with the same ticks wait for each other's locks.
+"""
 
 
 class Watched(Protocol):
@@ -66,8 +68,8 @@ class Watch:
 
     Args:
         clock: the queue's clock.
-        made: returns which of some ticks are in the ledger. Asked for all schedules together, it saves most checks
-            where other processes have the same schedules.
+        made: returns which of some ticks are in the ledger. One call for all schedules saves most checks if other
+            processes have the same schedules.
     """
 
     def __init__(self, clock: Clock, made: Callable[[Sequence[str]], AbstractSet[str]]) -> None:

@@ -9,8 +9,8 @@ instance that checks it first makes the tick's message, and the others find the 
 2. Under one prefix there is one configuration: making the ticks of one hash deletes the future messages of other
    hashes. Messages that are due, in flight, or released stay.
 3. A check that fails (a generator that raises, a database that is away) is logged, and the schedule is checked again.
-4. Two configurations under one prefix at the same time delete each other's future messages. A tick that becomes due
-   before that is sent by both. The log warns of it.
+4. Two configurations under one prefix at the same time delete each other's future messages. Ticks due before the
+   deletion are sent by both. The log warns of it.
 
 Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, catching up, and cron expressions.
 """
@@ -56,7 +56,7 @@ MOST_CAUGHT_UP = 1_000
 """The most ticks that ``catch_up="all"`` sends at once: the newest ones."""
 
 _SHORTEST_LOOK = timedelta(seconds=1)
-_LONGEST_PAUSE = timedelta(seconds=60)  # the most that checks of frequent ticks are apart
+_LONGEST_PAUSE = timedelta(seconds=60)  # the longest pause between checks of frequent ticks
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -103,7 +103,7 @@ class CronService(CronChecks[T], ClosedByBlock):
             config_hash: names the configuration, such as
                 :func:`~drainq.delayed.cron.config_hash.hash_of_text` of what it depends on.
             key_prefix: names the schedule; not blank, any characters.
-            messages: the ticks to make; none is fine.
+            messages: the ticks to make; may be empty.
 
         Returns:
             The number of new messages.
@@ -322,7 +322,7 @@ class CronService(CronChecks[T], ClosedByBlock):
         ticks_after: Callable[[datetime], Iterator[datetime]],
         catch_up: CatchUp,
     ) -> Callable[[datetime], Sequence[datetime]]:
-        """Return a function of the time, which returns the missed ticks to make up for."""
+        """Return a function from the time to the missed ticks to make up for."""
         limits = {"none": 0, "last": 1, "all": MOST_CAUGHT_UP}
         if catch_up not in limits:
             raise ValueError(f"catch_up must be 'none', 'last' or 'all', got {catch_up!r}")

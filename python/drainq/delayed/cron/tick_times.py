@@ -60,7 +60,7 @@ def periodic_ticks(period: timedelta, after: datetime) -> Iterator[datetime]:
 
 
 def remembered(ticks_after: Callable[[datetime], Iterator[datetime]]) -> Callable[[datetime], Iterator[datetime]]:
-    """Return a function with the same ticks, which computes the next two once, however often it is asked for them."""
+    """Return a function with the same ticks that caches the next two."""
     latest: tuple[datetime, list[datetime]] | None = None  # a time, and the next ticks
 
     def after(now: datetime) -> Iterator[datetime]:

@@ -163,7 +163,7 @@ class Storage(OperatorCalls):
     def acquire_within(
         self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
     ) -> Fetched:
-        """Delete ``done``, then take up to ``limit`` due messages, none beyond a limit in flight.
+        """Delete ``done``, then take up to ``limit`` due messages, within the limits in flight.
 
         ``limits``: by key prefix; ``""`` is the whole queue. A message without room is skipped.
 

@@ -19,7 +19,7 @@ class Index(NamedTuple):
     """An index that is built apart if its table is in use. A new table gets it at once.
 
     ``token`` stands for its name in ``statement``. ``condition``: a statement that returns whether the index is needed.
-    ``later``: it may become needed later; checked only when every table exists.
+    ``later``: it may be needed later; ``condition`` runs once all tables exist.
     """
 
     token: str
@@ -57,7 +57,7 @@ def pending(
     """Return the migrations of a back end that are not applied yet.
 
     Args:
-        listed: each a name and its statements; an :class:`Index` stands alone in its migration.
+        listed: (name, statement, ...) tuples; an :class:`Index` has a migration of its own.
         applied: the applied numbers.
         fill: puts the names into a statement.
         holds: evaluates a condition in the database.

@@ -27,7 +27,7 @@ def open_storage(
     prepare: bool | None = None,
     as_it_is: bool = False,
 ) -> tuple[Storage, Hashable]:
-    """Return the storage of ``url``, and an address, equal for all names of one storage; None if it has one name.
+    """Return the storage of ``url``, and an address that all its URLs share; None if it has one URL.
 
     This does not connect: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 

@@ -55,7 +55,7 @@ DROP = 'DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key'
 """Delete the message of a key."""
 
 _LEASED = """"lockUuid" IS NOT NULL AND substr("lockUuid", 13, 1) = '-'"""
-"""By a consumer whose name is stored, and whose lock begins with the time of the lease."""
+"""Leased by a consumer whose name is stored, and whose lock begins with the lease's time."""
 
 _CHOSEN = f"""
 WHERE "pKind" = :kind AND (NOT CAST(:exact AS boolean) OR "pKey" = :low) AND (CAST(:low AS text) = '' OR (

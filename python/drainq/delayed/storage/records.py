@@ -25,7 +25,7 @@ def lock_prefix(now: int) -> str:
 
 
 def new_lock(now: int) -> str:
-    """Return a name for one acquisition that no other acquisition ever has, and which begins with its time."""
+    """Return a unique name for one acquisition. It begins with the acquisition's time."""
     return lock_prefix(now) + secrets.token_hex(11)
 
 
@@ -35,7 +35,7 @@ def taken_at(lock: str) -> int:
 
 
 def leased_at(lock: str | None) -> datetime | None:
-    """Return when a message was taken. None if it is not leased, or by another library or an older version."""
+    """Return when a message was taken. None if it is not leased, or was by another library or an older version."""
     return None if (at := taken_at_or_none(lock)) is None else from_ms(at)
 
 
@@ -245,7 +245,7 @@ class QueueInfo(NamedTuple):
 
 
 class FinishedAttempt(NamedTuple):
-    """A delivery of a message that has ended. Times are aware datetimes in UTC.
+    """An ended delivery of a message. Times are aware datetimes in UTC.
 
     Attributes:
         key: as it was offered.

@@ -48,7 +48,7 @@ Connect = Callable[[str], Connection]
 
 
 class _Rest(Rest):
-    """Items that are still to be sent, with the batches in which they were tried, which keep their numbers.
+    """Items still to be sent, and the batches of their earlier tries, each under its number.
 
     When the delivery drops this object, because it gave the items up, their batches are never sent again.
     """
@@ -266,13 +266,13 @@ class RemoteClient(SendingWorker[Item]):
     """Send items to one or several :class:`RemoteServer`.
 
     Items are sent in batches over a stream. The server acknowledges a batch when its handler has returned, or its queue
-    has accepted. ``flush()`` returns True when all items are acknowledged; they are never sent again.
+    has accepted it. ``flush()`` returns True when all items are acknowledged; they are never sent again.
 
     Args:
         address: ``host:port`` of a server, or a list of them; see :meth:`set_addresses`. On this machine items travel
-            without TLS unless ``certificate`` is given; to others with TLS unless ``insecure``.
-        routing: which server gets an item: ``"hash"`` (by ``key``), ``"rolling"`` (in turn) or ``"first"`` (of the
-            list that works). None: ``"hash"`` with a key, else ``"rolling"``.
+            without TLS unless ``certificate`` is given; to other machines with TLS unless ``insecure``.
+        routing: which server gets an item: ``"hash"`` (by ``key``), ``"rolling"`` (in turn) or ``"first"`` (the first
+            that works). None: ``"hash"`` with a key, else ``"rolling"``.
         key: maps an item to its routing key, which msgspec must be able to encode.
         window: the most batches under way to a server.
         timeout: seconds without an acknowledgement after which a stream is broken off and its batches are sent again.

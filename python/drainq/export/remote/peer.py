@@ -154,7 +154,7 @@ class _Stream:
         start_thread(self._read, name="drainq-remote-client")
 
     def put(self, parcel: PeerParcel) -> None:
-        """Send a batch; called with the condition."""
+        """Send a batch. Called with the condition held."""
         if not self.under_way:
             self.moved_at = time.monotonic()
         self.under_way[parcel.batch.number] = parcel
@@ -162,7 +162,7 @@ class _Stream:
         self._peer.changed.notify_all()
 
     def break_off(self, why: str) -> None:
-        """Cancel the call. The reader then fails the batches in flight. Call this with the condition."""
+        """Cancel the call. The reader then fails the batches in flight. Called with the condition held."""
         if self._why is None:
             self._why = why
             self._call.cancel()

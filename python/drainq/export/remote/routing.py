@@ -3,7 +3,7 @@
 | rule | a peer that is down | order |
 | --- | --- | --- |
 | ``hash`` | keeps its keys; their batches wait | of one key, kept |
-| ``rolling`` | is passed over while another one is up | none between peers |
+| ``rolling`` | is skipped while another one is up | none between peers |
 | ``first`` | the next of the list takes over, until it is back | of all items, while no peer changes |
 
 ``hash`` is rendezvous hashing: each peer gets a score from its address and the key, and the highest one has the key.
@@ -48,7 +48,7 @@ class Router:
         rule: ``"hash"``, ``"rolling"`` or ``"first"``.
         key: maps an item to its key; for ``"hash"``.
     Raises:
-        ValueError: there is no such rule, or ``key`` and the rule do not go together.
+        ValueError: there is no such rule, or ``key`` does not fit the rule.
     """
 
     def __init__(self, rule: str, key: Callable[[Any], Any] | None) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 METHOD = "/drainq.Remote/Deliver"
 LARGEST = 4 * 1024 * 1024  # bytes of a message that a gRPC server takes if it was not configured otherwise
-OVERHEAD = 256  # the most bytes of a batch beside its items
+OVERHEAD = 256  # the most bytes of a batch besides its items
 
 
 class WireBatch(msgspec.Struct, frozen=True, array_like=True):

@@ -1,8 +1,8 @@
 """The table ``followed``: the number of counted bytes and lines of each followed file.
 
 1. A row is written in the transaction of its metrics, so it is right after a crash too.
-2. Directory and inode identify a file, so a renamed file stays known. The digest of its first bytes does too, because
-   inodes are reused.
+2. Directory, inode and the digest of the first bytes identify a file: a renamed file stays known, and a reused inode is
+   noticed.
 3. If two commands follow one file, only one of them can count a byte: a command replaces a row only if no other command
    has changed it.
 """
@@ -28,12 +28,12 @@ class Counted:
     """A row of the table.
 
     Args:
-        directory: of the file, as an absolute path. inode: of the file, in decimal.
+        directory: the file's absolute directory. inode: the file's inode, in decimal.
         name: its last known name in the directory.
         bytes: the number of counted bytes, from the beginning. changed: when it was last written to, in nanoseconds.
         lines, parsed, bad: counts of these bytes.
         head: SHA-256 of the first ``HEAD`` counted bytes, or fewer.
-        sha256: of the uncompressed content, once the file is counted to its end; empty before.
+        sha256: the uncompressed content's digest once the file is counted to its end; empty before.
     """
 
     directory: str

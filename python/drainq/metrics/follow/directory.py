@@ -24,7 +24,7 @@ class Directory:
     """A followed directory.
 
     Args:
-        path: of the directory. memory: the counted bytes of its files.
+        path: the directory's path. memory: the counted bytes of its files.
         settled: seconds without a change after which a file is finished.
         say: called with a sentence for the user.
         format: of the lines; None: found from the first lines of each file.

@@ -1,7 +1,7 @@
 """The streaming query that loads finished files on Spark, one batch for each announcement.
 
 An announcement is a small file that names finished files and their formats. It is written under a hidden name and then
-renamed, so the query never reads half of one. Spark's source reads announcements alone, so a log may have any name.
+renamed, so the query never reads half of one. Spark's source reads only announcements, so a log may have any name.
 
 1. After a crash the query repeats an uncommitted batch from its checkpoint. The database knows its files by content, so
    a batch whose transaction was committed changes nothing.

@@ -3,8 +3,8 @@
 A directory is followed by Spark or by threads. A file is always followed by threads, because the lines of a few seconds
 are less than one task's work.
 
-1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so it can end at any moment.
-2. A round that fails because a file changed is repeated. Any other error ends the following.
+1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so it is safe to kill.
+2. A round that fails because a file changed is repeated. Any other error ends the run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Ended(Protocol):
-    """Decides when the following ends."""
+    """Decides when the run ends."""
 
     def wait(self, seconds: float) -> bool:
         """Wait, at most ``seconds``. Return True to end."""
@@ -220,7 +220,7 @@ def _file_rounds(
     uncounted: dict[str, str],
     format: str | None,
 ) -> Generator[str, None, None]:
-    """Count the lines that were appended to a file, a round for each ``next``."""
+    """Count all lines that were appended to a file, at each ``next``."""
     from drainq.metrics.engine import InThreads
     from drainq.metrics.follow.tail import Tail
 

@@ -1,4 +1,4 @@
-"""The item tracker in SQLite and PostgreSQL: one table, one statement a call.
+"""The item tracker in SQLite and PostgreSQL: one table, one statement per call.
 
 Identifiers are quoted, values bound. Each call is its own transaction and may be repeated.
 """
@@ -37,7 +37,7 @@ _MARK = """
 
 _READ = 'SELECT "state", "attempts" FROM {table} WHERE "source" = {mark} AND "item" = {mark}'
 _COUNT = 'SELECT "source", "state", count(*) FROM {table} GROUP BY "source", "state"'
-_IN_FLIGHT = """SELECT count(*) FROM {table} WHERE "state" IN ('scheduled', 'sent')"""  # reads the index alone
+_IN_FLIGHT = """SELECT count(*) FROM {table} WHERE "state" IN ('scheduled', 'sent')"""  # reads only the index
 _PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changedAt" < {mark}"""
 
 
@@ -90,7 +90,7 @@ class SqlStore:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
-        """Speak to the database through a connection of this process, opened when it is needed."""
+        """Use a connection of this process, opened when it is needed."""
         leave_to_parent(self._connection)
         self._lock = threading.Lock()
         self._connection = None

@@ -30,7 +30,7 @@ class ItemStore(Protocol):
     """Keeps state, attempts and time of the last change of each item, by source and key."""
 
     def mark(self, source: str, keys: Sequence[str], state: ItemState, now: float) -> None:
-        """Set the state of items, ``SENT`` only over ``SCHEDULED`` or nothing; ``SCHEDULED`` is one attempt more."""
+        """Set the state of items: ``SENT`` replaces only ``SCHEDULED`` or nothing; ``SCHEDULED`` adds an attempt."""
         ...
 
     def read(self, source: str, key: str) -> tuple[ItemState, int] | None:
@@ -62,7 +62,7 @@ class MemoryStore:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
-        """Forget all items, which the parent follows."""
+        """Forget all items, because the parent follows them."""
         self._lock = threading.Lock()
         self._items: dict[tuple[str, str], tuple[ItemState, int, float]] = {}
         self._counts: Counter[tuple[str, ItemState]] = Counter()

@@ -82,13 +82,13 @@ class ItemTracker(ClosedByBlock):
             state: ``SENT`` changes only scheduled and unknown items. The other states change any item.
 
         Raises:
-            ValueError: ``state`` is none, or a text cannot be stored.
-            TypeError: ``keys`` is a single text, or a key is none.
+            ValueError: ``state`` is unknown, or a text cannot be stored.
+            TypeError: ``keys`` is a single text, or a key is no text.
         """
         state = ItemState(state)
         if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
             raise TypeError(f"mark takes an iterable of keys, such as [key], got a {type(keys).__name__}")
-        distinct = sorted({_text("a key", key) for key in keys})  # so that two writers of the same cannot deadlock
+        distinct = sorted({_text("a key", key) for key in keys})  # so that two writers of the same keys cannot deadlock
         self._store.mark(_text("source", source), distinct, state, self._clock.now())
 
     def state(self, source: str, key: str) -> ItemState | None:
@@ -102,7 +102,7 @@ class ItemTracker(ClosedByBlock):
         return 0 if found is None else found[1]
 
     def counts(self) -> dict[str, dict[ItemState, int]]:
-        """Return the number of items by source and state; every state is there."""
+        """Return the number of items by source and state; every state has a number."""
         counts: dict[str, dict[ItemState, int]] = {}
         for source, state, count in self._store.counts():
             counts.setdefault(source, dict.fromkeys(ItemState, 0))[state] = count
@@ -120,7 +120,7 @@ class ItemTracker(ClosedByBlock):
         return self._store.purge(self._clock.now() - seconds("older_than", older_than))
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """Close the tracker's store, which is not waited for. Return True."""
+        """Close the tracker's store, without waiting for it. Return True."""
         seconds_or_none("timeout", timeout)
         self._store.close()
         return True

@@ -8,7 +8,7 @@ from drainq.sql.url import DatabaseUrl
 
 
 class PostgresConnections:
-    """What connects a process to one database.
+    """A process's connections to one database.
 
     Args:
         url: the database.

@@ -185,7 +185,7 @@ class DirectConnection(PostgresConnection):
         self._known_here += (statement.name,)
 
     def forget_prepared(self) -> None:
-        """Deallocate all after a rollback, as the driver does if it has prepared a statement itself."""
+        """Deallocate all prepared statements after a rollback, as the driver does for its own."""
         if self._known_here and self.pgconn.transaction_status == TransactionStatus.IDLE:
             self._known_here = ()
             with suppress(psycopg.Error):  # the connection is closed then

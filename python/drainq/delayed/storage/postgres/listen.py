@@ -28,7 +28,7 @@ _LOOK_AGAIN_AFTER = 0.1
 
 
 class Subscription:
-    """A callable that hears the news of a channel.
+    """A callable that gets the news of a channel.
 
     Attributes:
         listening: set while the server sends the channel's news.
@@ -41,7 +41,7 @@ class Subscription:
         self.listening = threading.Event()
 
     def close(self) -> None:
-        """Hear no more. The last subscription returns when the thread and the connection have ended."""
+        """End the subscription. The last one returns when the thread and the connection have ended."""
         self._listener.unsubscribe(self)
 
 

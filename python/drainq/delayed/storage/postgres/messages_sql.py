@@ -67,7 +67,7 @@ SELECT id, k, %(kind)s, p, s, s, %(now)s, r, t, g FROM sent ORDER BY k COLLATE "
 _UNMIXED = _UNNEST.replace("{may_values}", "").replace("{may}", "")
 
 RESERVE = "SELECT " + _NEXT_ID + " FROM pg_catalog.generate_series(1, %(n)s)"
-"""Ids for a batch that takes several statements, so that they follow the input all the same."""
+"""Ids for a batch that takes several statements, so that they still follow the input."""
 
 OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
 """Insert many messages with distinct keys unless they are there. Ids follow the input (so do ties in due time); rows
@@ -89,7 +89,7 @@ SELECT "pKey", "payload", "scheduledAtInitially", xmax = 0
 FROM {table} WHERE "pKind" || '' = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "createdAt" = %(now)s
 """
 """The messages of these keys that were stored by a call at this time; true: created, not updated.
-``operator_sql.for_postgres`` says why with ``||``."""
+``operator_sql.for_postgres`` explains the ``||``."""
 
 ANNOUNCE = "SELECT pg_catalog.pg_notify(%(channel)s, %(news)s)"
 """Notify waiting consumers that a message is due soon."""
@@ -210,7 +210,7 @@ INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") SELECT %(kind)s::te
 WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s::text AND "ranked")
 ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true
 """
-"""Deliver a queue by priority from now on. A queue that is so already is only read."""
+"""Deliver a queue by priority from now on. A queue that already is so is only read."""
 
 DATABASE_TIME = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8"
 """Seconds since the epoch by the server's clock."""

@@ -1,4 +1,4 @@
-"""PostgreSQL: creates the tables of a delayed queue and brings them up to date, beside programs that use them."""
+"""PostgreSQL: creates the tables of a delayed queue and brings them up to date, while programs use them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PostgresMigration(PostgresStatements):
         return done + [m.name for m in missing if m.apart is not None and self._build(m, m.apart)]
 
     def _build(self, migration: Migration, index: Index) -> bool:
-        """Build an index beside running programs. Return False if that must wait."""
+        """Build an index while programs run. Return False if that must wait."""
         name = quote(self._names.name(index.token))
         try:
             with self._pool.alone(lock_timeout=_BUILD_LOCK_TIMEOUT_MS, statement_timeout=0) as cursor:

@@ -83,4 +83,4 @@ DROP_OLD = tuple(
     for payload in ("BYTEA", "TEXT")
     for more in ("", ", INTEGER")
 )
-"""Drop the functions with fewer arguments, beside which a call would be ambiguous."""
+"""Drop the functions with fewer arguments, which would make a call ambiguous."""

@@ -1,4 +1,4 @@
-"""PostgresPool: the connections of one queue, or of several. When one is dead, all of the same age are closed.
+"""PostgresPool: the connections of one queue, or of several. When one is dead, all of its *round* are closed.
 
 A common pool returns another dead connection at each try, so a call may need as many tries as there are connections.
 Here the first dead connection ends the *round*: every connection that was opened in it is closed. So after a restart of
@@ -37,7 +37,7 @@ from drainq.sql.url import DatabaseUrl
 
 _LONGEST_IDLE = 600.0  # seconds after which a connection that is not needed is closed
 _LONGEST_LIFE = 3600.0  # seconds after which a connection is closed, so that a change of the address is noticed
-_LONGEST_WAIT = 30.0  # seconds to wait for a connection where the call has no limit of its own
+_LONGEST_WAIT = 30.0  # seconds to wait for a connection if the call has no limit of its own
 
 
 _PATIENT = (
@@ -164,7 +164,7 @@ class PostgresPool:
     def patient(self) -> Iterator[Any]:
         """Yield a cursor in a transaction without time limit. Its BEGIN must be answered in time.
 
-        A statement is planned for its values, because those of operators leave conditions out by NULL.
+        A statement is planned for its values, because an operator's NULLs switch conditions off.
         """
         with self.transaction() as cursor:
             cursor.execute(_PATIENT, prepare=False)

@@ -38,7 +38,7 @@ IN_VAIN = 10
 """Consecutive polls without a gain that turn the mark off. More than ``IN_A_ROW``, because a busy machine makes polls
 slow, too."""
 MANY = 50
-"""Rows of a poll from which its time is not judged."""
+"""Number of rows from which a poll's time is not judged."""
 HELPS = 2.0
 """How many times faster a poll with the mark must be. Otherwise the time is lost elsewhere, such as in the network."""
 REST = 20
@@ -68,7 +68,7 @@ class ScanFloor:
         self._empty = self._always = False
 
     def pass_over_groups(self) -> None:
-        """Have the mark always on, because a poll for messages without a group reads those that wait for theirs."""
+        """Keep the mark on, because a poll for messages without a group also reads those that wait for a group."""
         self._always = True
 
     def start(self) -> int:

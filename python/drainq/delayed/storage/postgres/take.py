@@ -30,7 +30,7 @@ _numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, p
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 _ORDER = operator.attrgetter("priority", "scheduled_at", "id")
 _FEW = 4
-"""How many messages at most are acknowledged by the statement that takes the next ones.
+"""The most messages that are acknowledged by the statement that takes the next ones.
 
 A larger batch is acknowledged by a statement before that one, in the same round trip and transaction. A statement sees
 the database as it was when the statement began. If it first deletes a hundred messages, other consumers meanwhile take

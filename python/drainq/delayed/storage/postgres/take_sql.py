@@ -20,8 +20,8 @@ first of a group is ever taken, and its row stays until its acknowledgement is c
 an older state still choose the same message, which only one can lock.
 
 One case is left: a consumer takes the first message while an offer puts another before it, which a second consumer
-takes before the first has committed. The second then fails, because of a group at most one message with a lock is
-permitted by an index.
+takes before the first has committed. The second then fails, because an index permits at most one message with a lock in
+a group.
 
 The groups in flight are found once for a statement, so that passing one of their messages costs no search."""
 

@@ -52,7 +52,7 @@ WHERE "pKind" || '' = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "
     AND "scheduledAt" = "scheduledAtInitially"
     AND ("payload", "scheduledAtInitially") IS DISTINCT FROM (%(payload)b, %(at)s)
 """
-"""Give a tick that was never fetched a new payload and time. ``operator_sql.for_postgres`` says why with ``||``."""
+"""Give a tick that was never fetched a new payload and time. ``operator_sql.for_postgres`` explains the ``||``."""
 
 FLOORS = """
 SELECT u.prefix, u.hash, (

@@ -1,6 +1,6 @@
 """Together: makes the simultaneous calls of several threads one transaction.
 
-Schedulers and consumers with limits take turns in the database. Where the threads of one process wait for a turn, the
+Schedulers and consumers with limits take turns in the database. If several threads of a process wait for a turn, the
 thread whose turn comes does the work of all of them. So a busy process needs a turn for each batch, and not for each
 call, and in an idle one no call waits.
 
@@ -25,7 +25,7 @@ from drainq.sql.driver_errors import passes
 A = TypeVar("A")
 R = TypeVar("R")
 
-_LONGEST_WAIT = 30.0  # seconds to wait for a turn where the call has no limit of its own
+_LONGEST_WAIT = 30.0  # seconds to wait for a turn if the call has no limit of its own
 
 
 class _Request(Generic[A, R]):
@@ -100,7 +100,7 @@ class Together(Generic[A, R]):
                     self._answer([request])
                 except Exception as refusal:
                     request.error = refusal
-        except BaseException:  # Ctrl-C in this thread: the others go on without it
+        except BaseException:  # Ctrl-C in this thread: the others continue without it
             self._waiting[:0] = group
             raise
 

@@ -16,8 +16,8 @@ INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInit
 VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, NULLIF(?7, 0), NULLIF(?8, ''))
 """
 """Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority, most attempts
-or 0, group or '') are numbered, which is a third faster than by name. :mod:`sqlite3` looks up an adapter for each
-None and each bytes, but for no int, str or bytearray, which saves a tenth of an offer."""
+or 0, group or '') are numbered, which is a third faster than by name. :mod:`sqlite3` looks up an adapter for each None
+and each bytes, but for no int, str or bytearray: avoiding them saves a tenth of an offer."""
 
 INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 """Insert one message unless its key is there."""

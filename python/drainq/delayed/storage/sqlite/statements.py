@@ -1,7 +1,6 @@
 """SQLite: the connection of a delayed queue, and the methods that run its statements.
 
-A process has one connection, which one thread at a time uses. Readers of other processes work beside the one writer
-(WAL).
+A process has one connection, which one thread at a time uses. Readers of other processes work during a write (WAL).
 
 # Invariants
 
