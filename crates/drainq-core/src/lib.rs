@@ -1,4 +1,4 @@
-//! The queues of drainq, in Rust alone.
+//! The queues of drainq, in pure Rust.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -69,5 +69,5 @@ pub mod wait;
 #[cfg(test)]
 mod models;
 
-/// The version of the workspace. It is written in the workspace's `Cargo.toml` alone.
+/// The version of the workspace. It is written only in the workspace's `Cargo.toml`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -74,7 +74,7 @@ fn every_partition_has_its_turn_under_overload() {
     assert_eq!(taken, [8; 8]);
 }
 
-/// Its threads borrowed while it was alone, and its items come in when it no longer is.
+/// Its threads borrow while it is the only queue, and its items come in when it no longer is.
 #[test]
 fn a_queue_that_was_alone_leaves_a_thread_of_the_pool_to_the_next() {
     let pool = Scheduler::<Box<Item>, &str>::new(2);

@@ -1,5 +1,5 @@
 //! The whole queue under many schedules: exact totals, each producer's order within a type,
-//! one thread at a time in a handler, and everybody ends.
+//! one thread at a time in a handler, and every thread ends.
 //!
 //! With `--cfg drainq_shuttle` the threads are shuttle's, and each test runs DRAINQ_SCHEDULES
 //! times (125 if not set) under its random scheduler and as often under PCT, without and with a

@@ -108,7 +108,7 @@ fn use_queue(world: &Arc<World>, seed: u64) -> (u64, usize) {
             thread::spawn(move || {
                 let mut dice = seed ^ u64::from(producer) << 32 | 1;
                 for number in 1.. {
-                    // Everybody goes on until the close: it finds producers that wait.
+                    // All continue until the close, which finds waiting producers.
                     dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let key = {
                         let keys = keys.lock();

@@ -37,7 +37,7 @@ pub fn wait<R: Send>(
     }
 }
 
-/// Raises a KeyboardInterrupt, which must not be raised here, again in the main thread once the call has returned.
+/// Raises a KeyboardInterrupt, which must not be raised here, in the main thread after the call has returned.
 pub fn come_again(_py: Python<'_>) {
     // SAFETY: the GIL is held; it only marks the signal as pending.
     unsafe { ffi::PyErr_SetInterrupt() };

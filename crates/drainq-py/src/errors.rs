@@ -19,12 +19,12 @@ pub struct ErrorClass {
 }
 
 impl ErrorClass {
-    /// Makes the class of this name in `drainq.errors`.
+    /// Refers to the class `name` in `drainq.errors`.
     pub const fn new(name: &'static str) -> Self {
         Self::of("drainq.errors", name)
     }
 
-    /// Makes the class of this name in `module`.
+    /// Refers to the class `name` in `module`.
     pub const fn of(module: &'static str, name: &'static str) -> Self {
         Self { module, name, class: PyOnceLock::new() }
     }

@@ -117,8 +117,8 @@ pub fn is_renewed() -> bool {
 
 /// Holds a value for the life of the cell, or of the process if the process forks.
 ///
-/// The pointer comes from `Box::into_raw`, changes in [`ForkCell::replace_in_child`] alone, and what
-/// it points to is freed by the cell's `Drop` or, once replaced, never.
+/// The pointer comes from `Box::into_raw`, changes only in [`ForkCell::replace_in_child`], and its target is freed by
+/// the cell's `Drop` or, once replaced, never.
 pub struct ForkCell<T>(AtomicPtr<T>);
 
 impl<T> ForkCell<T> {

@@ -32,7 +32,7 @@ pub fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
 /// Runs `work` of a raw method, which CPython calls with the GIL held.
 ///
 /// Tells PyO3 that the GIL is held, so that references dropped meanwhile are given back at once. PyO3 refuses this once
-/// the interpreter is going away. A finaliser may still call, so `work` runs all the same.
+/// the interpreter is going away. A finaliser may still call, so `work` runs in any case.
 pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     let mut work = Some(work);
     let mut run = || work.take().map(|work| work());
@@ -85,7 +85,7 @@ pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTup
     }
 }
 
-/// Returns what a module has under a name, after the first call without an import.
+/// Returns what a module has under a name. Only the first call imports.
 ///
 /// No lock is held during the import, which runs Python code: that code, or another thread that imports, may call this.
 pub fn import_once<'a, 'py, T: PyTypeCheck>(

@@ -15,11 +15,11 @@
 //! GIL held, and released before the GIL is. Hence no thread holds a lock of this crate when a process forks. Without a
 //! GIL read "attached to the interpreter" for "with the GIL held", here and in all files: a fork and a collection stop
 //! the threads that are attached, and none can be stopped under a lock, because there it neither runs Python code nor
-//! waits for an object's lock. What else the GIL does is in two pairs of files, and the table in `docs/explain/gil.md`
-//! says for each thing that was safe by the GIL what makes it safe without: `with_gil.rs` and `without_gil.rs`, and in
-//! `batch/shared_queue` the same names after `push_`.
-//! (The core's locks are also taken without the GIL, but nothing in the core waits for the GIL under them. The thread
-//! of the metrics endpoint takes locks without the GIL too, between forks: `fork.rs`.)
+//! waits for an object's lock. The GIL's other effects are in two pairs of files, and the table in
+//! `docs/explain/gil.md` says what makes each thing safe without a GIL: `with_gil.rs` and `without_gil.rs`, and in
+//! `batch/shared_queue` the same names after `push_`. (The core's locks are also taken without the GIL, but nothing in
+//! the core waits for the GIL under them. The thread of the metrics endpoint takes locks without the GIL too, between
+//! forks: `fork.rs`.)
 //!
 //! A guard may live for longer than it seems: in `for x in a.lock().iter() { .. }`, `match a.lock().get() { .. }` and
 //! `if let Some(x) = a.lock().pop() { .. }` the guard lives to the end of the block.

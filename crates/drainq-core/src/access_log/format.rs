@@ -30,7 +30,7 @@ pub enum Meaning {
     Day,
     /// `10:05:03`, in UTC.
     Clock,
-    /// A user's name. One of several words is none if a word is `-`: then fields are shifted.
+    /// A user's name. Several words are no name if one is `-`: then fields are shifted.
     User,
     /// Seconds since 1970, times this.
     Epoch(f64),
@@ -157,7 +157,7 @@ impl LineFormat {
         Self { prefix, fields, tail, beginnings }
     }
 
-    /// Returns the fields of JSON whose paths may begin with this key: most lines have many keys that are in none.
+    /// Returns the fields of JSON whose paths may begin with this key. Most keys of most lines are in no path.
     pub(super) fn beginning_as(&self, key: &[u8]) -> u64 {
         self.beginnings[usize::from(key.first().copied().unwrap_or(0))]
     }

@@ -1,7 +1,7 @@
 //! A line of JSON by a declared format: a table of fields, each with the path of keys to its value.
 //!
 //! # Invariants
-//! 1. A line is one object. Values that no field names are read over.
+//! 1. A line is one object. Values that no field names are skipped.
 //! 2. A value is a text, a number, or an array whose first element counts. Null, an empty text and an empty array are
 //!    no value. A text's escapes are decoded; its bytes need not be UTF-8.
 //! 3. Of the fields for one column, the first one with a value is read.
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Object<'_, '_, 'de> {
     }
 }
 
-/// What a key leads to: the value of a field, or an object that holds those of some fields.
+/// The target of a key: the value of a field, or an object with the values of some fields.
 enum UnderKey {
     Value(usize),
     Object(u64, usize),

@@ -55,7 +55,7 @@ pub enum Reason {
     Beginning,
     /// The brackets around the time are missing, or the request after them.
     NoTime,
-    /// The time is none.
+    /// The time is invalid.
     BadTime,
     /// The request does not end.
     Request,
@@ -298,7 +298,7 @@ pub fn is_client(word: &[u8]) -> bool {
     is_address && address.iter().filter(|byte| **byte == b':').count() >= 2 && !scope.is_empty() && is_name(scope)
 }
 
-/// Returns the number that digits say. The caller ensures that there are at most 18.
+/// Parses digits. The caller ensures that there are at most 18.
 #[inline]
 pub fn number(digits: &[u8]) -> i64 {
     digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))

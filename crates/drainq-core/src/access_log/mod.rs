@@ -7,15 +7,15 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`line`](mod@line) | one line: its record, or the reason why it is none |
-//! | [`mod@format`] | one line by a table of fields, which a declaration became |
+//! | [`mod@format`] | one line by a table of fields, made from a declaration |
 //! | [`json`] | one line of JSON by a table of fields |
 //! | [`stamp`] | the time in brackets |
 //! | [`endpoint`] | the path of a request |
 //! | [`records`] | the records of many lines, as columns in Arrow's layout |
 //! | [`validity_bitmap`] | which places of a column have a value |
 //!
-//! The rules are those of `tests/columns/line_rules.py`, which says them with regular expressions. A test draws lines
-//! and holds both to the same record, or the same reason, for each.
+//! The rules are those of `tests/columns/line_rules.py`, which states them as regular expressions. A test draws lines
+//! and requires the same record, or the same reason, from both.
 
 pub mod endpoint;
 pub mod format;

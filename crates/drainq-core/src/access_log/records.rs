@@ -49,7 +49,7 @@ pub struct Records {
     pub size: Vec<i64>,
     /// Referrers, valid by [`Records::referred`].
     pub referrer: Texts,
-    /// The records with a referrer, from the first on that has either a referrer or a user agent alone.
+    /// The records with a referrer, from the first on that has only one of referrer and user agent.
     referred: Option<ValidityBitmap>,
     /// User agents, valid by [`Records::named`].
     pub agent: Texts,

@@ -70,7 +70,7 @@ pub struct Settings {
     pub max_batch: usize,
     /// Whether items have weights. Capacities and counters are then in weights.
     pub weighed: bool,
-    /// Whether an item's partition depends on its key alone and never changes.
+    /// Whether an item's partition depends only on its key and never changes.
     pub sticky: bool,
 }
 

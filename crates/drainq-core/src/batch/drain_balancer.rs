@@ -40,7 +40,7 @@ impl Balancer for ThroughputWeighted {
     }
 }
 
-/// Returns the sum of the throughput of the partitions of each thread.
+/// Returns each thread's throughput, summed over its partitions.
 pub fn throughput_by_thread(throughput: &[u64], owners: &[ThreadId], threads: usize) -> Vec<u64> {
     let mut loads = vec![0; threads];
     for (load, owner) in throughput.iter().zip(owners) {

@@ -75,7 +75,7 @@ impl<T: RingItem + Keyed> Drop for Pass<'_, T> {
 }
 
 impl<T: RingItem + Keyed> Drainer<T> {
-    /// Ends the pass: counts the items that were not accounted for as abandoned, and releases the partitions.
+    /// Ends the pass: counts unaccounted items as abandoned, and releases the partitions.
     pub(super) fn end_pass(&mut self) {
         self.in_pass = false;
         let left = self.groups.end();

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 /// Returns the shortest time between items at which one wake-up for each item is cheap, in a queue with this many
 /// threads.
 ///
-/// With one thread this is about the cost of a wake-up on both sides. The threads of a queue wake up beside each other,
-/// so with several threads the items of each must be further apart.
+/// With one thread this is about the cost of a wake-up on both sides. The threads of a queue wake up in parallel, so
+/// with several threads the items of each must be further apart.
 fn cheap_wake_every(threads: usize) -> Duration {
     const OF_A_QUEUE: Duration = Duration::from_micros(10);
     const MOST: Duration = Duration::from_micros(50);

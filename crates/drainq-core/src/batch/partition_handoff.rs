@@ -17,9 +17,8 @@
 //! every moment.
 //!
 //! # Invariants
-//! 1. `busy` is set by the owner alone, by a compare-and-swap from "idle and mine", and
-//!    cleared by the same thread: at most one thread is between [`Ownership::begin`] and
-//!    [`Ownership::end`].
+//! 1. `busy` is set only by the owner, by a compare-and-swap from "idle and mine", and cleared by the same thread: at
+//!    most one thread is between [`Ownership::begin`] and [`Ownership::end`].
 //! 2. `begin` fails while a move is pending, so an old owner does not start another pass.
 //! 3. `end` publishes with `Release`, `begin` reads with `Acquire`: the new owner sees
 //!    everything that the old one did in its pass, handler call included.
@@ -107,8 +106,8 @@ impl Ownership {
         current & BUSY == 0 && self.0.compare_exchange(current, current | BUSY, take_over, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the pass, which is the cycle fence, and completes a pending move. Returns the new owner, whom the caller
-    /// must wake.
+    /// Ends the pass, which is the cycle fence, and completes a pending move. Returns the new owner. The caller must
+    /// wake it.
     #[inline]
     pub fn end(&self) -> Option<ThreadId> {
         let mut current = self.0.load(Ordering::Relaxed);

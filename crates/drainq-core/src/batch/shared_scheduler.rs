@@ -13,7 +13,8 @@
 //!    scheduler.
 //!
 //! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits, and a queue whose
-//! handlers hang leaves at least one thread to the others, unless they hung on every thread while it was alone.
+//! handlers hang leaves at least one thread to the others, unless they hung on every thread while it was the only
+//! queue.
 //!
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds up every queue on its
 //! thread.

@@ -8,8 +8,9 @@
 //! # Invariants
 //! 1. A slot is lent to one thread at a time.
 //! 2. With several queues and several threads, no queue begins a pass on every thread. A thread that borrows a slot and
-//!    finds no work there gives the slot back, and the loan no longer counts. So does a thread whose queue was alone
-//!    when it borrowed, and has more loans than its share now ([`Board::is_within_share`]); a pass that has begun stays.
+//!    finds no work there gives the slot back, and the loan no longer counts. So does a thread whose queue was the only
+//!    one when it borrowed, and has more loans than its share now ([`Board::is_within_share`]); a pass that has begun
+//!    stays.
 //! 3. For any time T at which some thread will still be parked: the loans that can be made by T are no more than the
 //!    threads that are on their way or will wake up by T. So no thread stays parked while a slot can be lent.
 //!
@@ -89,7 +90,7 @@ struct Parked {
 
 #[derive(Default)]
 struct BoardState {
-    /// By number.
+    /// Queues by number.
     queues: Vec<BoardQueue>,
     /// The queue that had the last loan.
     last: QueueNumber,
@@ -300,7 +301,7 @@ impl BoardState {
         None
     }
 
-    /// Returns the time at which the first sleeping slot is due that can be lent then.
+    /// Returns the earliest time at which a sleeping slot is due and can be lent.
     fn next_due(&self, threads: usize) -> Option<Instant> {
         let share = self.share(threads);
         let slots = self.queues.iter().filter(|queue| queue.lent < share).flat_map(|queue| &queue.slots);

@@ -1,4 +1,4 @@
-//! The board alone, one step at a time: after each step no thread stays parked while there is work.
+//! Only the board, one step at a time: after each step no thread stays parked while there is work.
 
 use super::*;
 use proptest::prelude::*;

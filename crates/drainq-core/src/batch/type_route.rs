@@ -13,7 +13,7 @@ use super::outcome_counters::{Outcome, OutcomeCounts, SharedOutcomeCounts};
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The route of one type and its counters, all in items.
+/// The route of one type, and its item counters.
 pub struct TypeRoute {
     /// The partition of its items (invariant 1).
     pub partition: PartitionId,

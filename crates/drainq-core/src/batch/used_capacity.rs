@@ -4,8 +4,8 @@
 //! 1. `used` is at most the limit, with one exception: a single amount above the limit is admitted while nothing is
 //!    used, because it would never fit otherwise.
 //! 2. An item's amount is added before the item is pushed, and given back if the push fails. So a drain thread never
-//!    gives back more than was added, and `used` is never negative. It is one word, changed by read-modify-writes
-//!    alone: no decision compares two counters of different ages.
+//!    gives back more than was added, and `used` is never negative. It is one word, changed only by read-modify-writes:
+//!    no decision compares two counters of different ages.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;

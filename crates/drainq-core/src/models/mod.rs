@@ -195,7 +195,7 @@ pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl F
     drain_synced(drainer, |_| {}, handler, enough)
 }
 
-/// As [`drain`], where a lock keeps the producers apart.
+/// As [`drain`], with a lock that keeps the producers apart.
 pub fn drain_synced(
     drainer: &mut Drainer<Box<Parcel>>,
     sync_with_producers: impl Fn(&dyn Fn()),

@@ -1,4 +1,4 @@
-//! The real queue while partitions change their owner or are added: no thread sleeps while an item waits.
+//! The real queue, as partitions move or are added: no thread sleeps while an item waits.
 
 use super::{Met, Parcel, Plain, Queue, accounts, drain, drain_synced, parcel, queue};
 use crate::batch::rebalance::Rebalancer;

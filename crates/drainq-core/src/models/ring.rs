@@ -70,8 +70,8 @@ impl<T: Queued> Raced<T> {
     }
 }
 
-/// The second producer relies on the limit that the first one found, and claims two slots. The second slot is in a
-/// segment whose entry the consumer has just emptied.
+/// The second producer relies on the limit that the first one found, and claims two slots. The consumer has just
+/// emptied the directory entry of the second slot's segment.
 fn a_producer_may_go_by_what_another_saw_of_the_consumer<T: Queued>() {
     deep_model(|| {
         let ring = Raced::<T>::new(2);
@@ -326,7 +326,7 @@ fn nothing_takes_the_fast_path_after_the_close<T: Queued>() {
     met.exactly(&["fast path", "refused"]);
 }
 
-/// Producers under a lock of their own, on the fast path or not. The consumer has no lock.
+/// Producers that share a lock, on the fast path or not. The consumer has no lock.
 fn serialised_producers<T: Queued>(share: u64, how: &'static str) {
     let met = Met::default();
     let note = met.clone();

@@ -7,8 +7,8 @@
 //! cannot starve each other.
 //!
 //! Held items are stored here, under the lock, and not in the stack frame of the getter. If the wait ends without
-//! success they go back to the heads of their sub-queues, even if a sub-queue was removed meanwhile. A getter whose
-//! selection is a Python object calls it for each item, and holds its items in the same way.
+//! success they go back to the heads of their sub-queues, even if a sub-queue was removed meanwhile. A getter with a
+//! Python object as selection calls that object for each item, and holds items in the same way.
 //!
 //! # Invariants
 //! 1. `held[ticket]` is in the order in which the items were taken; all are of attached sub-queues.
@@ -36,7 +36,7 @@ pub enum Gathered {
 }
 
 impl<T, L> Wait<T, L> {
-    /// Takes up to `most` items by turns, if there are at least `least` together with the held ones.
+    /// Takes up to `most` items by turns, if there are at least `least`, including held ones.
     pub fn gather(&mut self, least: usize, most: usize) -> Gathered {
         let former = self.ticket;
         let (ticket, gathered, need, _discarded) = self.shared.with(|state, wakes| {

@@ -37,7 +37,7 @@ pub type Slot = usize;
 /// The rule by which the turn moves from group to group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The first ready group is served alone.
+    /// Only the first ready group is served.
     Priority,
     /// One round over all groups. The priority only orders the round.
     Weighted,

@@ -36,7 +36,7 @@ pub struct AllStats<N> {
     pub total: Stats,
     /// The number of getters that wait for an item.
     pub blocked_getters: usize,
-    /// Sub-queues.
+    /// Attached sub-queues.
     pub attached: usize,
     /// The counters of the first sub-queues, with their names.
     pub each: Vec<(N, Stats)>,

@@ -95,7 +95,7 @@ struct Front<T: RingItem, B> {
 
 /// The fields that the consumer writes.
 struct Back<T: RingItem> {
-    /// Index of the next slot to take; written by the consumer alone.
+    /// Index of the next slot to take; written only by the consumer.
     head: AtomicU64,
     /// Used segments, kept for the next producers that need one.
     spares: Spares<T>,

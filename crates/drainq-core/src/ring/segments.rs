@@ -8,9 +8,9 @@
 //! segments in use, and at least one.
 //!
 //! # Invariants
-//! 12. The spares are a list, linked by `next`. A segment in the list is in no directory entry. Who takes the list by a
-//!     swap is the only holder of all of its segments; so no thread follows a link that another one changes, and a
-//!     segment that left the list and came back does no harm.
+//! 12. The spares are a list, linked by `next`. A segment in the list is in no directory entry. A thread that takes the
+//!     list by a swap is the only holder of all its segments; so no thread follows a link that another one changes, and
+//!     a segment that left the list and came back does no harm.
 
 use super::item::RingItem;
 #[cfg(any(loom, drainq_shuttle))]
@@ -202,7 +202,7 @@ impl<T: RingItem> Spares<T> {
         }
     }
 
-    /// Keeps a used-up segment of a ring that has `in_use` others, and frees those beyond as many.
+    /// Keeps a used-up segment of a ring that has `in_use` others, and frees surplus ones.
     pub fn recycle(&self, segment: NonNull<Segment<T>>, in_use: u64) {
         self.keep(segment);
         while self.made.load(plain::Ordering::Relaxed) > in_use + in_use.max(1) {

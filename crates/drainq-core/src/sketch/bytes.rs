@@ -60,7 +60,7 @@ pub fn encode_into(to: &mut Vec<u8>, sketch: &DDSketch) {
     to.extend(check.to_le_bytes());
 }
 
-/// Returns the sketch that was encoded, or why the bytes are none.
+/// Returns the encoded sketch, or why the bytes are no sketch.
 pub fn decode(bytes: &[u8]) -> Result<DDSketch, SketchRefusal> {
     let Some(body) = bytes.strip_prefix(HEAD) else {
         return Err(SketchRefusal::Bytes("the first four bytes are not those of a sketch"));

@@ -5,7 +5,7 @@
 //! of the number gives the octave. A table of the cuts gives the bucket in it.
 //!
 //! # Invariants
-//! 1. A cut is the binary fraction of 52 bits that is nearest to its power. It is computed in integers alone, so that
+//! 1. A cut is the binary fraction of 52 bits that is nearest to its power. It is computed only in integers, so that
 //!    all machines agree on every bucket.
 //! 2. A slot is half a `2^-s`th of the octave `[1, 2)`, and neighbouring cuts are at least `ln 2 / 2^s` apart there. So a
 //!    slot holds one cut at most: the bucket of a slot's beginning and one comparison decide.

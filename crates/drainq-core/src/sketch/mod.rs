@@ -56,7 +56,7 @@ pub enum SketchRefusal {
     Quantile(f64),
     /// Two sketches of different settings cannot be merged: accuracy and bound of each.
     Settings((f64, u32), (f64, u32)),
-    /// A scale that is finer than the sketch's own, which follows.
+    /// A scale that is finer than the sketch's own: both scales.
     Scale(i32, u8),
     /// Bytes that are no sketch.
     Bytes(&'static str),

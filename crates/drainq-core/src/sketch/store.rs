@@ -189,7 +189,7 @@ impl Store {
     }
 }
 
-/// Returns the lowest bucket that may be in use beside `high`.
+/// Returns the lowest bucket that may be in use if `high` is.
 pub fn lowest(high: i32, limit: u32) -> i32 {
     (i64::from(high) - i64::from(limit) + 1).max(i64::from(i32::MIN)) as i32
 }

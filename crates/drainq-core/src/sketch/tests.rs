@@ -72,7 +72,7 @@ proptest! {
         sorted.sort_by(f64::total_cmp);
         let exact = sorted[(q * (values.len() - 1) as f64) as usize];
         let found = sketch.quantile(q).expect("q is from 0 to 1").expect("there are values");
-        // Subnormal numbers have too few bits for a relative error: theirs is one unit of the last.
+        // Subnormal numbers have too few bits for a relative error: theirs is one unit of the last place.
         prop_assert!((found - exact).abs() <= exact.abs() * 0.01 + f64::from_bits(1), "{found} for {exact}");
         prop_assert!(!sketch.has_collapsed());
     }

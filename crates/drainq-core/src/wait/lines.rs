@@ -45,8 +45,8 @@ impl<N: Ord + Copy, A> Lines<N, A> {
         Self { count: AtomicUsize::new(0), state: Mutex::new(State { by_name: BTreeMap::new(), last_ticket: 0 }) }
     }
 
-    /// Wakes the waiters that have what they wait for. Call this after each change of the state. `look` says what there
-    /// is for a line; it is called with the lock.
+    /// Wakes the waiters that have what they wait for. Call this after each change of the state. `look` returns what
+    /// there is for a line; it is called under the lock.
     #[inline]
     pub fn wake(&self, look: impl Fn(&A) -> Offer) {
         full_fence("lines_wake_fence");
@@ -75,7 +75,7 @@ impl<N: Ord + Copy, A> Lines<N, A> {
         ticket
     }
 
-    /// Removes a waiter from a line. Its unused token goes to the next waiter, and an empty line goes.
+    /// Removes a waiter from a line. Its unused token goes to the next waiter, and an empty line is removed.
     pub fn leave(&self, name: N, ticket: Ticket, look: impl Fn(&A) -> Offer) {
         let _gone = self.change(look, |state| {
             let line = state.by_name.get_mut(&name)?;

@@ -153,7 +153,7 @@ impl Tickets {
         self.waiting.len() + self.tokens.len() + self.lapsed.len()
     }
 
-    /// Returns what a waiter reads without the lock.
+    /// Returns the numbers that a waiter reads without the lock.
     pub fn numbers(&self) -> Arc<TokenNumbers> {
         self.numbers.clone()
     }

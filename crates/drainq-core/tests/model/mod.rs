@@ -1,8 +1,7 @@
 //! A batch queue as plain lists, and a check that the real one agrees after each operation.
 //!
-//! One thread, drainers moved by hand: so every operation has one right outcome. A pass may
-//! hold operations inside it, which happen while it is under way: moves then stay pending,
-//! items come into partitions that are being drained, the queue closes or is cut.
+//! One thread, drainers moved by hand: so every operation has one right outcome. Operations may happen during a pass:
+//! moves then stay pending, items come into partitions that are being drained, the queue closes or is cut.
 
 pub mod pool;
 

@@ -6,10 +6,10 @@
 //!    GIL held.
 //! 2. The garbage collector is shown the callables while the queue is open and quiet, and again when
 //!    there is no caller left; in between they count as held from outside. So the collector can find out
-//!    that the callables alone hold the queue. Then it first calls the weak reference on the queue's
-//!    object (`queue/mod.rs`), which closes the queue. The collector checks once more before it empties
-//!    anything, and finds that the callables are held. The queue delivers, its threads end, and the next
-//!    collection finds callables that are never called again.
+//!    that only the callables hold the queue. Then it first calls the weak reference on the queue's object
+//!    (`queue/mod.rs`), which closes the queue. The collector checks once more before it empties anything, and finds
+//!    that the callables are held. The queue delivers, its threads end, and the next collection finds callables that
+//!    are never called again.
 //! 3. What the collector is shown changes with the GIL held only, except at the end of the last caller. A
 //!    collection that overlaps this end may take garbage for held, never the reverse.
 //!    Without a GIL the collector stops the attached threads meanwhile.

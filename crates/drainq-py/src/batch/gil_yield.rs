@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! 1. `asking` counts the threads between [`GilYield::ask`] and [`GilYield::granted`] or
-//!    [`GilYield::granted_to_sleep`]; drain threads alone change it. A producer reads it with the GIL held.
+//!    [`GilYield::granted_to_sleep`]; only drain threads change it. A producer reads it with the GIL held.
 //! 2. A producer enlists before it releases the GIL, and `granted` is called with the GIL held: so `granted` notifies
 //!    every producer that yielded to its thread.
 //! 3. If items are left in the queue when a thread was granted the GIL to sleep, their owner takes them and asks for

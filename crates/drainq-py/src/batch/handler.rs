@@ -15,7 +15,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Reads the methods of `object` once, as `handler_parts` in `drainq/_calls.py` says. If there is an event loop, it
+    /// Reads the methods of `object` once, as `handler_parts` in `drainq/_calls.py` does. If there is an event loop, it
     /// runs the `async def` handlers of the queue with this number.
     pub fn new(name: &str, object: &Bound<'_, PyAny>, event_loop: Option<&Py<PyAny>>, number: u64) -> PyResult<Self> {
         let (consume, [on_idle, on_close, on_abandoned]) =

@@ -85,7 +85,7 @@ fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends all queues, those included that a handler makes meanwhile.
+/// Ends all queues, including those that a handler makes meanwhile.
 fn end_live(py: Python<'_>) -> PyResult<()> {
     while let Some(queue) = live().into_iter().find(|queue| queue.is_running()) {
         queue.end_at_exit(py)?;

@@ -1,4 +1,4 @@
-//! What `gil_yield.rs` is in an interpreter without a GIL: there is nothing to yield or to wait for.
+//! The `gil_yield.rs` of an interpreter without a GIL: there is nothing to yield or to wait for.
 
 use super::types::item::Item;
 use drainq_core::batch::BatchQueue;

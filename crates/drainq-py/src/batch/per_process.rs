@@ -41,9 +41,9 @@ pub struct Process {
     pub handler_nanos: Histogram,
     /// The numbers of items of handler calls.
     pub batch_sizes: Histogram,
-    /// For each key the lock that keeps the calls of its handler apart, where several threads drain a
-    /// type. The lock belongs to the type: another handler, or the same one registered again, comes under
-    /// the same lock. A forked child has new locks, because a thread of the parent may hold an old one.
+    /// For each key the lock that keeps the calls of its handler apart, if several threads drain a type. The lock
+    /// belongs to the type: another handler, or the same one registered again, comes under the same lock. A forked
+    /// child has new locks, because a thread of the parent may hold an old one.
     serials: Mutex<Vec<Arc<Mutex<()>>>>,
     /// The threads that may call the user's callables.
     pub callers: Arc<CallerCount>,

@@ -5,7 +5,7 @@
 //! 1. A queue has two caches, and at most one of them is in use: of classes, if the class of an item is its type, or of
 //!    the firsts of equal names, if there is a dispatch key. A name is in the cache only if it alone decides key and
 //!    partition (no selector, no `len_of`), and only after the drain threads were started. If partitions take turns
-//!    (`round_robin`), it decides the key alone, and the partition of the route is replaced at each push.
+//!    (`round_robin`), it decides only the key, and the partition of the route is replaced at each push.
 //! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
 //!    `SharedQueue` that the cache is a field of. A forked child starts with an empty cache. The names are
 //!    kept alive by `types/keys.rs`, so an object at the address of a name is that name.
@@ -125,7 +125,7 @@ impl Routing {
         }
     }
 
-    /// Whether the partition of an item depends on its key alone and never changes.
+    /// Whether the partition of an item depends only on its key and never changes.
     pub fn is_sticky(&self) -> bool {
         matches!(self.choice, PartitionChoice::ByType)
     }

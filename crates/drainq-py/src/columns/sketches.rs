@@ -112,7 +112,7 @@ pub fn check_sketches(
     Ok(gil::released(py, work)?)
 }
 
-/// Works out percentiles of the sketches between `ends`; returns float64 values for each percent, NaN where there is none.
+/// Computes percentiles of the sketches between `ends`; returns float64 values for each percent, NaN if there is none.
 #[pyfunction]
 pub fn sketch_percentiles<'py>(
     py: Python<'py>,

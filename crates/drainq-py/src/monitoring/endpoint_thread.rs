@@ -95,7 +95,7 @@ impl Endpoint {
         })
     }
 
-    /// Keeps what a close returned whose time ran out, for the next close.
+    /// Keeps the result of a close whose time ran out, for the next close.
     pub fn put_back(&self, open: Open) {
         *self.open.lock() = Some(open);
     }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 ///         read the counters and the names of queues.
 /// Raises:
 ///     OSError: the port is taken, or the address is not one of this machine's.
-///     ValueError: ``port`` is none, or ``host`` is no address.
+///     ValueError: ``port`` is invalid, or ``host`` is no address.
 ///
 /// As a context manager the server is closed at the end of the block.
 ///
@@ -141,7 +141,7 @@ impl MetricsServer {
         Ok(in_time)
     }
 
-    /// Call :meth:`close` as a coroutine, on a thread. When cancelled, it closes all the same.
+    /// Call :meth:`close` as a coroutine, on a thread. Cancelling it does not stop the close.
     #[pyo3(signature = (timeout=None))]
     fn close_async<'py>(
         slf: &Bound<'py, Self>,

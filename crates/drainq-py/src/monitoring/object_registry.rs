@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. Of one kind, two objects never have the same name: a second one gets a number. An object that was closed gives
 //!    its name up to the next one.
-//! 2. The lock is held for copies alone: no object is read, ended or asked under it.
+//! 2. The lock is held only for copies: no object is read, ended or asked under it.
 
 use super::catalog::FamilyId;
 use super::sample::{Reading, Sample};

@@ -12,7 +12,7 @@
 //! 1. Nothing here runs Python code, or drops a Python object, under the core's lock.
 //! 2. The core's lock is taken with the GIL held, and released before the GIL is. So a fork, which Python makes with
 //!    the GIL held, finds the lock free and its data consistent.
-//! 3. An item in a sub-queue is visited by the garbage collector through that sub-queue alone.
+//! 3. An item in a sub-queue is visited by the garbage collector only through that sub-queue.
 
 mod core_types;
 mod label;

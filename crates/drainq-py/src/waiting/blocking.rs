@@ -8,7 +8,7 @@ use drainq_core::wait::thread::WaitingThread;
 use drainq_core::wait::tickets::Stalled;
 use pyo3::prelude::*;
 
-/// Whether signal handlers run on this thread: Python runs them on the main thread alone.
+/// Whether signal handlers run on this thread: Python runs them only on the main thread.
 fn runs_signal_handlers(py: Python<'_>) -> PyResult<bool> {
     static CURRENT: PythonFunction = PythonFunction::of("threading", "get_ident");
     static MAIN: PythonFunction = PythonFunction::of("threading", "main_thread");

@@ -6,7 +6,7 @@
 //! The futures are kept here and not in the core, because the garbage collector must see them through the owner of the
 //! [`EventLoops`].
 //!
-//! A loop that is not running may run again, or never: its task is made ready all the same, and the token goes to the
+//! A loop that is not running may run again, or never: its task is made ready in any case, and the token goes to the
 //! next waiter. Waiting threads find a busy loop by its unused tokens (`blocking.rs`).
 //!
 //! # Invariants

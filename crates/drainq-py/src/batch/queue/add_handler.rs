@@ -23,9 +23,9 @@ impl BatchQueue {
     ///         ``consume(batch)`` and perhaps ``on_idle()``, called when a pass found nothing, and
     ///         ``on_close()``, called once when the queue is closed and everything was handed out. A shutdown that runs
     ///         out of time gives ``on_abandoned(batch)`` the items that no call got: if it returns True, it has stored
-    ///         them, and they count as ``dead_lettered``. It can be called beside ``consume``.
-    ///     weight: how much of a partition of its own the type deserves, above 0 and at most 1,048,576, which
-    ///         is as many partitions as a queue can have. Matters for ``PartitionPolicy.adaptive``.
+    ///         them, and they count as ``dead_lettered``. It can be called during ``consume``.
+    ///     weight: the share of a partition that the type needs, above 0 and at most 1,048,576, which is as many
+    ///         partitions as a queue can have. Matters for ``PartitionPolicy.adaptive``.
     ///
     /// A second handler for a type replaces the first from the next pass on.
     ///
@@ -127,7 +127,7 @@ impl BatchQueue {
         })
     }
 
-    /// Call :meth:`remove_handler` as a coroutine, on a thread. When cancelled, it removes the handler all the same.
+    /// Call :meth:`remove_handler` as a coroutine, on a thread. Cancelling it does not stop the removal.
     ///
     /// Example:
     ///     >>> import asyncio
@@ -150,8 +150,8 @@ impl BatchQueue {
     ///
     /// Args:
     ///     type: the type of the handler.
-    ///     timeout: seconds to wait for these items; None: as long as it takes. After them the handler is removed, and
-    ///         the items that are still queued are unrouted.
+    ///     timeout: seconds to wait for these items; None: as long as it takes. Then the handler is removed, and the
+    ///         items that are still queued are unrouted.
     /// Returns:
     ///     True, or False if there was none.
     /// Raises:

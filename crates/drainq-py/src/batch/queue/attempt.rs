@@ -198,19 +198,18 @@ impl BatchQueue {
         coroutines::produce(slf.as_any(), item, timeout, shared.number(), shared.blocks())
     }
 
-    /// Queue many items, in order, from a coroutine. The event loop goes on meanwhile, also while there is room.
+    /// Queue many items, in order, from a coroutine. The event loop continues meanwhile, also while there is room.
     ///
-    /// A task that is cancelled has queued the items before the one that it waits with, and that one counts as
-    /// rejected: ``full``.
+    /// A cancelled task has queued the items before the current one, which counts as rejected: ``full``.
     ///
     /// Args:
-    ///     items: an iterable, but no str or bytes; an item is read once the one before it is queued.
+    ///     items: an iterable, but no str or bytes; an item is read after the one before it is queued.
     /// Returns:
     ///     How many were accepted, as ``produce_many`` does; when awaited.
     /// Raises:
     ///     TypeError: ``items`` is no iterable, or a str or bytes.
     ///     WouldDeadlock: as ``produce_async``; the items before are queued.
-    ///     Exception: one of the iteration; the items before it are queued.
+    ///     Exception: an error of the iteration; the items before it are queued.
     ///
     /// Example:
     ///     >>> import asyncio

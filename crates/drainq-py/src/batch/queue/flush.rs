@@ -45,7 +45,7 @@ impl BatchQueue {
         Ok(flushed)
     }
 
-    /// Wait as ``flush`` does, from a coroutine, which the end of the last handler call resumes.
+    /// Wait as ``flush`` does, from a coroutine. The end of the last handler call resumes it.
     ///
     /// Args:
     ///     timeout: seconds to wait; None: as long as it takes.

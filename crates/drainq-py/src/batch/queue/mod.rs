@@ -28,17 +28,17 @@ use std::sync::{Arc, Weak};
 /// Producers call ``produce`` from any thread. Items go to the partition of their type;
 /// drain threads empty the partitions and call the type's handler with a list of items, one
 /// call per type and pass. Items of one type from one producer are handled in order, and a
-/// handler is never called by two threads at once. A ``consumer`` with ``threads=2`` or more is: see
+/// handler is never called by two threads at once. Only a ``consumer`` with ``threads=2`` or more is: see
 /// ``partition_selector`` of :class:`BatchQueueConfig`.
 ///
 /// Args:
 ///     name: for threads, logs and statistics.
 ///     config: a :class:`BatchQueueConfig`, for settings that several queues share. None: the defaults, and one thread.
 ///     consumer: a callable for every batch, whatever the types.
-///     handlers: a dict of types and their handlers, which ``add_handler`` would add, such as ``{Hit: store}``.
+///     handlers: a dict of types and their handlers, as for ``add_handler``, such as ``{Hit: store}``.
 ///     settings: any setting of :class:`BatchQueueConfig`, such as ``threads=2``. They win over ``config``.
 ///
-/// As a context manager the queue is shut down at the end of the block; one that was shut down before raises
+/// As a context manager the queue is shut down at the end of the block; a queue that was shut down before raises
 /// ``ShutDown``.
 ///
 /// Example:
@@ -208,7 +208,7 @@ impl BatchQueue {
     /// Raises:
     ///     TypeError: ``items`` is no iterable, or a str or bytes.
     ///     MemoryError: there is no memory for the next item; the items before that are queued.
-    ///     Exception: one of the iteration; the items before it are queued.
+    ///     Exception: an error of the iteration; the items before it are queued.
     ///
     /// Example:
     ///     >>> from drainq import BatchQueue
@@ -241,7 +241,7 @@ impl BatchQueue {
     /// Ask the balancer now, without waiting for its interval.
     ///
     /// Returns:
-    ///     How many partitions get another drain thread; 0 without a balancer.
+    ///     How many partitions change their drain thread; 0 without a balancer.
     fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
         self.shared().rebalance(py)
     }

@@ -28,9 +28,8 @@ impl BatchQueue {
     /// Producers that wait for room are released. A second call waits for the first.
     ///
     /// Args:
-    ///     timeout: seconds to wait; None: the configuration's ``shutdown_timeout``. After them, the
-    ///         items that were not handled, including the batch of a handler that hangs, are counted as
-    ///         ``abandoned`` and reported.
+    ///     timeout: seconds to wait; None: the configuration's ``shutdown_timeout``. Then the items that were not
+    ///         handled, including the batch of a handler that hangs, are counted as ``abandoned`` and reported.
     /// Returns:
     ///     True if everything accepted was handed to a handler, or counted as failed or
     ///     unrouted; False if something was abandoned.
@@ -54,7 +53,7 @@ impl BatchQueue {
         self.shared().end(py, deadline)
     }
 
-    /// Shut down as ``shutdown`` does, from a coroutine, which the end of the last handler call resumes.
+    /// Shut down as ``shutdown`` does, from a coroutine. The end of the last handler call resumes it.
     ///
     /// If the wait is cancelled, the queue stays closed, its threads handle what is queued, and nothing is abandoned;
     /// another call waits for that.

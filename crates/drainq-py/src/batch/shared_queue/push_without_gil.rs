@@ -22,7 +22,7 @@ impl SharedQueue {
         Item::fits(object) && self.queue().try_produce_once(partition, unsafe { Item::tagged(object, tag) }).is_ok()
     }
 
-    /// Returns false: what is left to do was tried by [`Self::push_fast`].
+    /// Returns false: [`Self::push_fast`] has tried everything.
     pub(super) fn push_and_reopen(&self, _object: &Bound<'_, PyAny>, _route: CachedRoute<'_>) -> bool {
         false
     }

@@ -136,7 +136,7 @@ pub struct Keys {
     rule: KeyRule,
     /// From the address of a first to its number.
     numbers: AddressMap,
-    /// For each name the first of its equals. Empty where names are classes.
+    /// For each name the first of its equals. Empty if names are classes.
     firsts: Py<PyDict>,
     /// The firsts by number.
     names: Mutex<Vec<Py<PyAny>>>,
@@ -153,7 +153,7 @@ impl Keys {
         }
     }
 
-    /// Whether an item's class is all that its key depends on.
+    /// Whether an item's key depends only on its class.
     pub fn are_types(&self) -> bool {
         matches!(self.rule, KeyRule::Class)
     }

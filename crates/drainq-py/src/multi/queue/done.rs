@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 impl MultiQueue {
     /// Mark a taken item as done, for :meth:`join`.
     ///
-    /// An item may put others before it is done; :meth:`join` then waits for these too.
+    /// Handling an item may put others; :meth:`join` then waits for these too.
     ///
     /// Raises:
     ///     ValueError: called more often than items were taken.

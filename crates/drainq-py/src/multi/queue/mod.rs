@@ -38,11 +38,10 @@ use std::sync::{Arc, Weak};
 /// sub-queues. ``for item in queue.stream()`` gets items until the shutdown.
 ///
 /// Args:
-///     selection: ``"priority"`` serves the first non-empty priority alone, its sub-queues
-///         round-robin, ``weight`` turns in a row each. ``"weighted"`` serves all in one ring,
-///         shares by ``weight``; priority only orders a round. Or an object with
-///         ``select(groups)``: it gets a list by priority of lists of :class:`SubQueue` in order
-///         of turn, none of them empty or disabled, and returns one of these sub-queues.
+///     selection: ``"priority"`` serves only the first non-empty priority, its sub-queues round-robin, ``weight`` turns
+///         in a row each. ``"weighted"`` serves all in one ring, shares by ``weight``; priority only orders a round. Or
+///         an object with ``select(groups)``: it gets a list by priority of lists of :class:`SubQueue` in order of
+///         turn, none of them empty or disabled, and returns one of these sub-queues.
 /// Raises:
 ///     ValueError: ``selection`` is another string.
 ///     TypeError: ``selection`` is an object without ``select``.

@@ -34,7 +34,7 @@ impl PutMany {
         Ok(Self { count: all.len(), rest: all.into_iter(), next: None, duplicates: 0 })
     }
 
-    /// Puts what fits, of a sub-queue without duplicates up to `most` items; `None` if items are left.
+    /// Puts what fits, up to `most` items if duplicates are left out; `None` if items are left.
     pub(super) fn try_now(
         &mut self,
         py: Python<'_>,

@@ -117,7 +117,7 @@ impl UniqueItem {
     }
 }
 
-/// Returns an item that has left its sub-queue as its putter knows it.
+/// Returns an item that has left its sub-queue, in its putter's form.
 #[inline]
 pub fn left(py: Python<'_>, item: Py<PyAny>) -> Py<PyAny> {
     match as_unique(item.bind(py)) {
@@ -129,7 +129,7 @@ pub fn left(py: Python<'_>, item: Py<PyAny>) -> Py<PyAny> {
     }
 }
 
-/// Returns an item that stays in its sub-queue as its putter knows it.
+/// Returns an item that stays in its sub-queue, in its putter's form.
 pub fn shown<'a, 'py>(item: &'a Bound<'py, PyAny>) -> &'a Bound<'py, PyAny> {
     as_unique(item).map_or(item, |unique| unique.item.bind(item.py()))
 }

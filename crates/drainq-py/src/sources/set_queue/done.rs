@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 impl SetQueue {
     /// Mark a taken item as done, for :meth:`join`.
     ///
-    /// An item may put others before it is done; :meth:`join` then waits for these too. With ``in_flight="ack"`` call
+    /// Handling an item may put others; :meth:`join` then waits for these too. With ``in_flight="ack"`` call
     /// :meth:`done` instead, which names the items.
     ///
     /// Raises:
