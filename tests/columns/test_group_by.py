@@ -377,3 +377,13 @@ def test_a_struct_that_is_a_slice_is_read_from_its_place():
     groups.add(batch.slice(1, 2))
     groups.add(batch[3:])
     assert pa.record_batch(groups.result()).to_pydict() == {"k": ["b", "c"], "n": [6, 3]}
+
+
+def test_rows_are_counted_beside_merged_counts_where_no_batch_has_the_column():
+    rows = pa.record_batch({"k": ["a", "b", "a"]})
+    part, whole = GroupBy("k", {"n": "count"}), GroupBy("k", {"n": "count"})
+    part.add(rows)
+    whole.add(rows)
+    whole.merge(part.result())
+    whole.add(rows)
+    assert sorted(zip(*pa.table(whole.result()).to_pydict().values())) == [("a", 6), ("b", 3)]

@@ -369,6 +369,13 @@ worker  w                           117                  34    222
 source  p                           120   98%     42           129"""
 
 
+def test_of_many_sub_queues_the_fullest_are_shown_wherever_they_stand():
+    shown = snapshot(scraped(3), scraped(1))
+    shown["multi_queues"][0]["sub_queues"] = {f"sub{number}": number for number in range(20)}
+    lines = [line.split() for line in frame([shown], 80) if line.strip().startswith("sub")]
+    assert lines == [[f"sub{number}", str(number)] for number in range(19, 3, -1)]
+
+
 def test_a_live_screen_draws_with_rates_from_its_second_look_on_until_it_is_interrupted(monkeypatch):
     drawn, pauses, scrapes = [], [], map(scraped, (1, 3, 4))
 

@@ -110,6 +110,23 @@ def test_ticks_that_are_made_cost_another_scheduler_one_read_for_all_schedules(w
         handle.close()
 
 
+def test_a_tick_that_could_not_be_made_is_made_by_the_next_check(world, monkeypatch):
+    monkeypatch.setattr(CronHandle, "start", lambda handle: None)
+    queue = world.open()
+    handle = queue.cron.install_periodic_tick("p", 10, str)
+    handle._check(handle)
+    made, storage = queue.stats(), queue._session.storage
+    world.clock.advance(10)
+    with monkeypatch.context() as broken:
+        broken.setattr(type(storage), "install_ticks", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            handle._check(handle)
+    handle._check(handle)
+    stats = queue.stats()
+    assert stats.ready + stats.scheduled == made.ready + made.scheduled + 1
+    handle.close()
+
+
 def test_a_schedule_that_is_as_another_process_made_it_is_installed_by_reading_alone(world, monkeypatch):
     monkeypatch.setattr(CronHandle, "start", lambda handle: handle._check(handle))
     world.open().cron.install_periodic_tick("p", 10, str)

@@ -252,6 +252,10 @@ def test_a_batch_is_encoded_as_its_messages_are_one_by_one():
         with pytest.raises(alone.type, match="^message 10 of the batch: ") as in_batch:
             encoded_offers([*batch[:10], wrong, *batch[10:]], Picky(), now)
         assert in_batch.value.args == (f"message 10 of the batch: {alone.value}",)
+    plain = [ScheduledMessage(f"k{n}", n) for n in range(10)]
+    for rank in (None, False, 0.0):
+        with pytest.raises(TypeError, match="^message 10 of the batch: a priority"):
+            encoded_offers([*plain, ScheduledMessage("k", 1, priority=rank)], MsgspecCodec(), now)
     with pytest.raises(UnicodeEncodeError, match="picky"):
         encoded_offers([*batch, ScheduledMessage("k", "bad")], Picky(), now)
 

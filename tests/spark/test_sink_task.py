@@ -129,6 +129,21 @@ def test_no_more_batches_are_under_way_than_asked_for():
     assert list(window._waiting) == [[2]]
 
 
+def test_a_place_that_is_free_wakes_the_task_behind_idle_writers():
+    window = Window(2, 1)
+    assert window.take() and window.put([1]) is None and window.next() == [1]
+    idle = Call(window.next)
+    eventually(lambda: len(window._changed._waiters) == 1)
+    waits = Call(window.take)
+    eventually(lambda: len(window._changed._waiters) == 2)
+    window.done()
+    try:
+        assert waits.result() is True
+    finally:
+        window.close()
+    assert idle.result() is None
+
+
 def test_after_a_failure_nothing_that_waits_is_written():
     gate, writers = threading.Event(), []
 
