@@ -114,8 +114,7 @@ def test_a_program_that_gets_sigterm_loses_nothing_that_it_accepted(program, tmp
     assert left == (keys[10:] if program is SERVICE else keys)
 
 
-def test_a_second_sigterm_ends_the_process_at_once(tmp_path):
-    program = """
+SLOW = """
 with BatchQueue("items", config) as queue:
     queue.produce(1)  # whose handler never ends
     try:
@@ -124,6 +123,21 @@ with BatchQueue("items", config) as queue:
     finally:
         say("ending")
 """
+SLOW_COROUTINE = """
+async def main():
+    try:
+        say("ready")
+        await asyncio.Event().wait()
+    finally:
+        say("ending")
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [SLOW, SLOW_COROUTINE], ids=["threads", "coroutines"])
+def test_a_second_sigterm_ends_the_process_at_once(program, tmp_path):
     with running(program, tmp_path) as process:
         process.send_signal(signal.SIGTERM)
         assert Call(process.stdout.readline).result() == "ending\n"

@@ -197,6 +197,15 @@ def test_a_sum_beyond_64_bits_is_an_error_and_is_kept_exactly():
     assert pa.record_batch(groups.result()).to_pylist() == [{"k": "a", "n": 2**63 - 1}]
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
+def test_a_sum_that_is_the_first_beyond_64_bits_is_an_error(kind):
+    half = 2**62 if kind == pa.int64() else 2**63
+    groups = GroupBy("k", {"n": "sum"})
+    groups.add(pa.record_batch({"k": ["a", "a"], "n": pa.array([half, half], kind)}))
+    with pytest.raises(OverflowError, match=f'the sum of column "n" is {2 * half} in group 0'):
+        groups.result()
+
+
 def test_a_sum_of_negative_numbers_beyond_64_bits_is_kept_exactly():
     groups = GroupBy("k", {"n": "sum"})
     groups.add(pa.record_batch({"k": ["a", "a", "a"], "n": [-(2**63), -1, 0]}))

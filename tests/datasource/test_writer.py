@@ -15,7 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType, TimestampType
 
 from drainq.datasource import DrainqDataSource
-from drainq.datasource.columns import form_read
+from drainq.datasource.columns import _message, form_read
 from drainq.datasource.payload_form import PayloadForm
 from drainq.delayed import DelayedQueue
 from drainq.sql.database import Database
@@ -42,6 +42,11 @@ def read(options, schema=SCHEMA):
 def staged(options):
     with Database(options["url"]) as database:
         return database.execute("SELECT count(*) FROM own__spark_stage")[0][0]
+
+
+def test_the_first_moment_of_1970_is_a_time_and_not_a_missing_one():
+    assert _message(("k", "1", 0), PayloadForm.JSON)[2] == 0
+    assert _message(("k", "1", None), PayloadForm.JSON)[2] >= (time.time() - 1000) * 1000
 
 
 def test_rows_in_each_form_keep_their_times_and_are_cut_into_chunks(options, monkeypatch):

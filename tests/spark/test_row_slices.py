@@ -11,6 +11,7 @@ import pyarrow as pa
 from drainq._native import BatchQueue
 from drainq.spark.queue_of_task import default_config
 from drainq.spark.row_slices import MOST_ROWS, of_slices, slices, taking_slices
+from drainq.spark.row_task import PRODUCED_AT_ONCE, RowTask, Spec
 from drainq.spark.rows import Rows
 
 ROWS = 2 * MOST_ROWS + 7
@@ -87,3 +88,17 @@ def test_a_handler_of_which_nothing_would_run_is_refused_when_it_is_given(handle
 def test_a_handler_without_consume_is_refused_by_the_queue():
     with BatchQueue("slices", default_config(threads=1)) as queue, pytest.raises(TypeError, match="consume"):
         queue.add_handler(tuple, taking_slices(object(), Rows.TUPLES))
+
+
+def test_a_wrong_row_names_its_own_handler_after_a_whole_chunk_of_another():
+    types = pytest.importorskip("pyspark.sql.types")
+
+    def run(spec, batches):
+        yield from spec.changed("first", [(1,)] * PRODUCED_AT_ONCE)
+        yield from spec.changed("second", [5])
+
+    spec = Spec(None, None, None, None, 1, None, None, None)
+    task = RowTask(spec, types.StructType().add("n", types.LongType()), Rows.TUPLES, run)([])
+    assert next(task).num_rows == PRODUCED_AT_ONCE
+    with pytest.raises(TypeError, match="^second returned an int instead of a row"):
+        next(task)

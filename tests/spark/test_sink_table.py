@@ -150,8 +150,8 @@ def test_rows_that_are_missing_in_the_table_of_the_call_are_noticed(database, ta
     assert rows_of(database, table) == []
 
 
-@pytest.mark.parametrize("committed", [True, False])
-def test_a_commit_without_an_answer_is_looked_up(database, table, monkeypatch, committed):
+@pytest.mark.parametrize(("committed", "answers"), [(True, True), (False, True), (False, False)])
+def test_a_commit_without_an_answer_is_looked_up(database, table, monkeypatch, committed, answers):
     class Silent:
         """A connection that is lost at COMMIT, before or after the database has done it."""
 
@@ -176,7 +176,15 @@ def test_a_commit_without_an_answer_is_looked_up(database, table, monkeypatch, c
             self.connection = Silent(self.connection)
             return begin(self)
 
+        def silent(self, statement, *values):
+            if statement.startswith("SELECT 1 "):
+                raise database.errors("the server is away")
+            return execute(self, statement, *values)
+
+        execute = Database.execute
         monkeypatch.setattr(Database, "transaction", transaction)
+        if not answers:
+            monkeypatch.setattr(Database, "execute", silent)
         if committed:
             call.move({7: report(1)})
         else:

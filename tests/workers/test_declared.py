@@ -185,6 +185,15 @@ def test_a_row_is_kept_for_its_time_from_the_end_of_its_period(late, rows):
     assert tables.count(metric.tables["minute"]) == rows and tables.count(metric.tables["day"]) == 1
 
 
+def test_an_item_that_one_period_keeps_for_ever_is_never_too_old(tmp_path):
+    metric = hits(keep={"minute": 3_600, "hour": DAY})
+    assert (metric.oldest, hits(keep=dict.fromkeys(metric.periods, DAY)).oldest) == (None, DAY)
+    with declared(f"sqlite:///{tmp_path}/old.db", [metric], clock=ManualClock(10 * DAY)) as metrics:
+        metrics([Hit("/", 200, 2 * DAY, 1, 1.0, "a")])
+        assert metrics.flush() and counts(metrics) == (1, 0, 0, 0, 0) and metrics.stats().expired == 0
+        assert [len(metrics.read("hits", every)) for every in metric.periods] == [0, 0, 1]
+
+
 @pytest.mark.parametrize(("late", "days"), [(0, [11, 12]), (1, [13])])
 def test_a_row_that_was_written_is_deleted_when_a_flush_would_leave_it_out(url, late, days):
     clock = ManualClock(11.25 * DAY)
