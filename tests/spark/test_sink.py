@@ -108,7 +108,7 @@ class Broken:
 
 def test_the_drivers_error_shows_the_writers_exception_and_its_line(numbers):
     with pytest.raises(Exception) as raised:
-        sink(numbers, lambda info: Broken(), retries=1, backoff=AT_ONCE)
+        sink(numbers.coalesce(1), lambda info: Broken(), retries=1, backoff=AT_ONCE)
     said = str(raised.value)
     assert "ZeroDivisionError" in said and "tried 2 times" in said
     assert "test_sink.py" in said
