@@ -57,7 +57,7 @@ endif
 .PHONY: test
 test: $(READY) $(STAMP)-test ## the first tier, which depends on the code alone: Rust, then Python with Spark in local mode; ARGS='-k name' goes to pytest
 	cargo test --workspace --quiet
-	$(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not system' $(ARGS)
+	$(IN_CACHE) $(BIN)/python -m pytest -n 3 --dist loadfile -m 'not system' $(ARGS)
 
 .PHONY: test-all
 test-all: $(READY) $(STAMP)-test ## both tiers: also signals, forks, killed and frozen processes, exits, Spark masters, a real Kafka broker (43 MB, fetched once)

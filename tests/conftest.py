@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import re
 import signal
 import sys
 import weakref
@@ -21,11 +22,30 @@ from drainq.delivery.worker import Worker
 from tests.postgres import PostgresServer, running_server, without_postgres
 from tests.spark_session import sessions
 
+ROOT = Path(__file__).parents[1]
+_USES_SPARK = re.compile(r"\bdef \w+\([^)]*\bspark\b").search
+
 settings.register_profile("drainq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("drainq")  # no test asserts a time, so a generated example may take as long as it takes
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell, and so in all its processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker whole files, and one worker all files that use the Spark session, which is then the only one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "spark" if file in files else file
+
+    files = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if _USES_SPARK(path.read_text())
+    }
+    return OneSpark(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +65,14 @@ def pytest_collection_finish() -> None:
     """Have collections of the tests pass over what is there before them: each then takes a hundredth of the time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Have collections pass over what a file leaves behind, too."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

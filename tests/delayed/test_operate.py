@@ -240,6 +240,16 @@ def test_consumers_with_prefix_limits_never_exceed_them_and_handle_everything(wo
     assert most["0/"] == 1 and most["1/"] <= 2
 
 
+def test_a_message_takes_room_of_each_prefix_that_its_key_begins_with(queue, world):
+    queue.offer_batch([ScheduledMessage(key, 1, world.now) for key in ("mail/a", "mail/b", "mail/c", "x", "y")])
+    batches = []
+    queue.consume(
+        lambda envelope: batches.append(envelope.message_id),
+        batch_size=5, max_in_flight={"": 3, "mail/": 2}, until="empty",
+    )  # fmt: skip
+    assert batches == [["mail/a", "mail/b", "x"], ["mail/c", "y"]]
+
+
 @pytest.mark.parametrize(
     ("max_in_flight", "where"),
     [({"a": 0}, " for the prefix 'a'"), ({"a": True}, " for the prefix 'a'"), ({"": 1.5}, "")],

@@ -9,7 +9,7 @@ import pytest
 
 from drainq import Backoff
 from drainq.sources import PrefetchSource
-from drainq.sources.async_items import AsyncItems
+from drainq.sources.async_items import LONGEST_WAIT, AsyncItems, wait_for_refills
 
 
 def test_it_ends_with_the_stream():
@@ -115,3 +115,22 @@ def test_a_step_that_had_to_wait_leaves_no_listener_behind(second, outcome):
             return type(error)
 
     assert (asyncio.run(main()), source.listeners) == (outcome, [])
+
+
+@pytest.mark.parametrize(("timeout", "longest"), [(None, LONGEST_WAIT), (3_600.0, LONGEST_WAIT), (0.1, 0.1)])
+def test_a_wait_looks_again_although_no_refill_tells_it(timeout, longest, monkeypatch):
+    waits, news = [], iter([False, False, True])
+
+    class Silent:
+        def give(self):
+            """Tell nobody."""
+
+        clear = give
+
+        async def wait(self, seconds):
+            waits.append(seconds)
+
+    monkeypatch.setattr("drainq.sources.async_items.LoopSignal", Silent)
+    source = PrefetchSource(lambda n: [], 5, 1)
+    assert asyncio.run(wait_for_refills(source, lambda: next(news), timeout)) is True
+    assert len(waits) == 2 and max(waits) <= longest
