@@ -42,9 +42,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = super()._split_scope(nodeid)
             return "spark" if file in files else file
 
-    files = {
-        str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if _USES_SPARK(path.read_text())
-    }
+    tests = [(path.relative_to(ROOT), path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("test_*.py")]
+    files = {path.as_posix() for path, text in tests if _USES_SPARK(text)}
     return OneSpark(config, log)
 
 
