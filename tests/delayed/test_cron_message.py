@@ -6,7 +6,7 @@ from datetime import datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period, hash_of_text
@@ -24,6 +24,7 @@ def test_the_key_is_prefix_hash_and_the_time_in_utc():
 
 
 @given(one=moments, other=moments)
+@example(one=NOON, other=NOON + timedelta(microseconds=1))
 def test_keys_are_as_distinct_and_as_ordered_as_their_times(one, other):
     first, second = key_of("h", "p", one), key_of("h", "p", other)
     assert (first == second) == (one == other)

@@ -10,6 +10,7 @@ import pytest
 
 from drainq.delayed import MsgspecCodec, OfferOutcome, ScheduledMessage
 from drainq.delayed.encode import encoded_offer, encoded_offers
+from drainq.delayed.message import to_ms
 from drainq.delayed.storage.records import Offer
 from drainq.errors import ShutDown
 
@@ -236,6 +237,14 @@ class Picky(MsgspecCodec):
 
     def encode_many(self, payloads):
         return [self.encode(payload) for payload in payloads]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ms"), [(1.0006, 1_000), (1.123, 1_123), (0.0009, 0), (1_700_000_000.9996, 1_700_000_000_999)]
+)
+def test_a_time_is_the_millisecond_below_it_whatever_its_type(seconds, ms):
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=round(seconds * 1_000_000))
+    assert to_ms(seconds) == to_ms(moment) == ms
 
 
 def test_a_batch_is_encoded_as_its_messages_are_one_by_one():

@@ -12,6 +12,7 @@ import pytest
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage
 from drainq.delayed.lease import LeaseKeeper
+from drainq.delayed.storage.operator_calls import stored_message
 from drainq.delayed.storage.records import Chosen, leased_at, new_lock
 from tests.delayed.test_cli import call  # noqa: F401
 
@@ -46,8 +47,10 @@ def test_the_holder_its_lease_and_the_last_error_of_a_message_are_shown(world):
 
 
 @pytest.mark.parametrize("lock", [None, "b" * 32, "6f1ab5c4-40cd-4e5a-a2cf-2aba41c3a1d2"])
-def test_a_lock_of_an_older_version_or_of_the_other_library_tells_no_time(lock):
+def test_a_lock_of_an_older_version_or_of_the_other_library_tells_no_time_and_no_holder(lock):
     assert leased_at(lock) is None
+    row = stored_message(("a", b"1", 0, 0, 0, 1, 0, None, "host/1/earlier", lock, None, None))  # who held it before
+    assert (row.in_flight, row.holder, row.leased_at) == (lock is not None, None, None)
     assert leased_at(new_lock(1_500)).timestamp() == 1.5 and len(new_lock(253_402_300_799_999)) <= 36
     assert new_lock(-5) < new_lock(5) < new_lock(253_402_300_799_999)
 

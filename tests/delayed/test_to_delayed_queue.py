@@ -25,6 +25,12 @@ def test_the_batch_and_its_error_come_again_after_the_delay(queue, world):
     assert "delay=60.0" in repr(to_delayed_queue(queue))
 
 
+def test_two_failed_batches_of_equal_items_are_two_messages(queue):
+    handle = to_delayed_queue(queue, delay=0)
+    assert [handle(["ping"], ValueError("away")) for _ in range(2)] == [1, 1]
+    assert [message["batch"] for message in queue.try_poll_many(9).payload] == [["ping"], ["ping"]]
+
+
 def test_items_that_the_codec_cannot_encode_are_turned_into_something_it_can(queue, world):
     class Row:
         def __init__(self, n):

@@ -344,6 +344,13 @@ def test_a_handler_that_exits_lets_the_streams_behind_it_go_on():
     assert [(type(each.error), each.done.is_set()) for each in batch] == [(SystemExit, True), (_Closing, True)]
 
 
+@pytest.mark.parametrize(("running", "why"), [(True, "is full, and does not wait"), (False, "was shut down")])
+def test_a_batch_of_which_a_queue_took_a_part_is_answered_with_what_it_refused(running, why):
+    behind = SimpleNamespace(produce_many=lambda items: 1, running=running)
+    refused = RemoteServer._to_queue(SimpleNamespace(_queue=behind), [1, 2, 3])
+    assert refused == [(None, f"the queue behind the server {why}")] * 2
+
+
 def test_a_batch_for_a_queue_that_is_shut_down_is_not_received_and_may_come_again():
     with RemoteServer(address=LOCAL, handler=print) as server:
         server._own.shutdown()

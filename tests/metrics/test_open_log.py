@@ -107,3 +107,12 @@ def test_zstd_without_its_package_names_the_extra(tmp_path, monkeypatch):
 def test_the_standard_input_is_named_once():
     with pytest.raises(UserError, match="LOG must be - once at most"), named(["-", "-"], io.BytesIO(b"a line")):
         pass
+
+
+def test_the_name_of_a_file_is_that_file_also_if_it_is_a_pattern_for_others(tmp_path):
+    for name in ("a[1].log", "a1.log", "b*.log", "bb.log"):
+        (tmp_path / name).write_text("")
+    pattern = f"{tmp_path}/[b]b.log"
+    words = [f"{tmp_path}/a[1].log", f"{tmp_path}/b*.log", pattern]
+    with named(words, None) as paths:
+        assert paths == [*words[:2], f"{tmp_path}/bb.log"]
