@@ -423,6 +423,26 @@ def test_a_live_screen_ends_with_q_typed_without_enter_and_gives_the_keyboard_ba
     assert next(keys, None) is None
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminal")
+def test_a_live_screen_that_is_interrupted_gives_the_keyboard_back(monkeypatch):
+    import pty
+    import termios
+
+    def interrupted(lines):
+        raise KeyboardInterrupt
+
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    monkeypatch.setattr(top, "scrape", lambda url: scraped(1))
+    monkeypatch.setattr(top, "_screen", lambda: contextlib.nullcontext(interrupted))
+    with open(theirs) as keyboard:
+        monkeypatch.setattr(top.sys, "stdin", keyboard)
+        with pytest.raises(KeyboardInterrupt):
+            top._live(["h:1"], 0.05)
+        assert termios.tcgetattr(keyboard) == before
+    os.close(ours)
+
+
 def test_the_screen_of_rich_is_the_second_page_and_colours_the_header_the_kinds_and_losses(monkeypatch):
     pytest.importorskip("rich.live")
     live = MagicMock()

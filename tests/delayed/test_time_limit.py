@@ -55,6 +55,17 @@ def test_a_handler_that_runs_too_long_loses_its_message_which_is_tried_again(con
     assert queue.activity().failed == 1
 
 
+def test_the_time_of_a_handler_goes_on_while_its_lease_is_extended(consumer, queue, world):
+    consumer._keeper._time_limit = 25.0  # two extensions of a lease of 30 seconds
+    steps = consumer.run()
+    envelope = next(steps)
+    for seconds, revoked in ((11, False), (11, False), (2.9, False), (0.1, True)):
+        world.clock.advance(seconds)
+        consumer._keeper._extend_in_time()
+        assert envelope.revoked is revoked
+    steps.close()
+
+
 def test_the_last_attempt_that_runs_too_long_leaves_a_dead_letter(consumer, queue, world):
     assert queue.try_poll().nack()
     steps = consumer.run()
