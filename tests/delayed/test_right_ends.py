@@ -8,11 +8,13 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from drainq import Backoff
 from drainq.delayed import DelayedQueue, OfferOutcome, QueueBroken, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.testing import ManualClock
 
 # --- an answer that was lost
 
@@ -172,22 +174,27 @@ def test_whether_there_is_a_message_is_said_without_reading_its_payload(world):
 # --- files that may only be read
 
 
+@pytest.fixture
+def folder():
+    """A folder that other users reach; pytest makes its own private, at each start of another run as well."""
+    with TemporaryDirectory() as folder:
+        yield folder
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not hasattr(os, "fork"), reason="needs root, to become a user without rights")
 @pytest.mark.parametrize("writable", ["the directory", "nothing"])
 @pytest.mark.parametrize("journal", ["wal", "delete"])
-def test_a_file_that_may_only_be_read_can_be_looked_at(sqlite, tmp_path, writable, journal):
-    with sqlite.open() as queue:
-        queue.offer_or_update("a", 1, sqlite.now)
-    file = sqlite.url.removeprefix("sqlite:///")
+def test_a_file_that_may_only_be_read_can_be_looked_at(folder, writable, journal):
+    clock = ManualClock()
+    file = f"{folder}/queue.db"
+    url = f"sqlite:///{file}"
+    with DelayedQueue.open(url, "mail", clock=clock) as queue:
+        queue.offer_or_update("a", 1, clock.now())
     connection = sqlite3.connect(file)
     assert connection.execute(f"PRAGMA journal_mode = {journal}").fetchone() == (journal,)
     connection.close()
     os.chmod(file, 0o444)
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory == type(directory)("/tmp"):
-            break
-        os.chmod(directory, 0o755)
-    os.chmod(tmp_path, 0o777 if writable == "the directory" else 0o555)
+    os.chmod(folder, 0o777 if writable == "the directory" else 0o555)
     from_child, to_parent = os.pipe()
     from_parent, to_child = os.pipe()
     child = os.fork()
@@ -195,7 +202,7 @@ def test_a_file_that_may_only_be_read_can_be_looked_at(sqlite, tmp_path, writabl
         code = 1
         try:
             os.setuid(65534)
-            looking = DelayedQueue.open(sqlite.url, "mail", table=sqlite.table, migrate=False, clock=sqlite.clock)
+            looking = DelayedQueue.open(url, "mail", migrate=False, clock=clock)
             code = 2
             assert (looking.stats().ready, looking.peek(1)[0].key, looking.read("a").payload) == (1, "a", 1)
             code = 3
@@ -212,9 +219,7 @@ def test_a_file_that_may_only_be_read_can_be_looked_at(sqlite, tmp_path, writabl
     if os.read(from_child, 1) and journal == "delete":
         columns = '"pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt"'
         writer = sqlite3.connect(file)
-        writer.execute(
-            f'INSERT INTO "{sqlite.table}" ("pKey", {columns}) SELECT \'z\', {columns} FROM "{sqlite.table}"'
-        )
+        writer.execute(f"INSERT INTO delayed_queue (\"pKey\", {columns}) SELECT 'z', {columns} FROM delayed_queue")
         writer.commit()
         writer.close()
     os.write(to_child, b".")
