@@ -5,7 +5,7 @@ Up to Python 3.13 a thread that asks for the GIL then is ended where it stands, 
 
 import pytest
 
-from tests.batch.test_lifecycle import run
+from tests.batch.test_lifecycle import run, starts_threads_at_exit
 
 pytestmark = pytest.mark.system
 
@@ -137,6 +137,7 @@ def test_the_process_ends_well_while_a_thread_is_in(place):
     assert out == "left\n"
 
 
+@starts_threads_at_exit
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too(earlier):
     """Whether the queue whose handler makes one ends first or last."""

@@ -66,6 +66,12 @@ def test_producers_and_executors_work_until_they_end_before_the_exit():
     assert sum(map(int, out.split())) == 2_000
 
 
+starts_threads_at_exit = pytest.mark.skipif(
+    (3, 12) <= sys.version_info < (3, 12, 3), reason="CPython 3.12.0 to 3.12.2 start no thread at the exit (gh-113964)"
+)
+
+
+@starts_threads_at_exit
 def test_an_executor_that_a_handler_uses_works_until_the_queue_is_empty_at_the_exit():
     out = run(
         """
@@ -256,6 +262,7 @@ print("ends")
     assert (ended.returncode, ended.stdout) == (0, "ends\n")
 
 
+@starts_threads_at_exit
 def test_a_queue_that_is_made_after_the_exit_callback_is_refused_and_one_before_it_is_served():
     """Callbacks of atexit run in reverse: the first registered comes last, after drainq's own."""
     out = run(

@@ -24,6 +24,7 @@ from drainq.metrics.spark_session import (
     settings_for,
     wait_until_stopped,
 )
+from tests.patience import Call
 
 
 @pytest.mark.parametrize("size", ["512m", "450m", "2g", "1G"])
@@ -127,6 +128,18 @@ def test_a_start_that_fails_is_told_to_who_waits_for_it(launched):
     with pytest.raises(UserError, match="no Java"), launched(fails) as launch:
         launch.context()
     wait_until_stopped()
+
+
+def test_a_start_that_never_ends_is_waited_for_no_longer_than_a_start_takes(monkeypatch, tmp_path):
+    never = threading.Event()
+    monkeypatch.setattr(Launch, "_start", lambda launch: never.wait())
+    monkeypatch.setattr(spark_session, "_LONGEST_START", 0.01)
+    with Launch({}, tmp_path / "log"):
+        """The command is interrupted."""
+    try:
+        Call(wait_until_stopped).result()
+    finally:
+        never.set()
 
 
 def test_spark_is_stopped_once_and_waited_for(launched):

@@ -77,6 +77,10 @@ _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "drainq.metrics.daemon",
 }
+_LONGEST_START = 30.0
+"""Seconds for which the end of a process waits for a Spark that is still starting. A Ctrl-C in an import can leave
+CPython's import lock with the main thread, and then no other thread can import Spark. Java ends with the process.
+"""
 _stopping: list[threading.Thread] = []
 
 
@@ -191,7 +195,7 @@ class Launch:
         with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop
             with quiet_py4j(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about a Java that is ending by itself
-                self._context.result().stop()
+                self._context.result(_LONGEST_START).stop()
 
 
 @contextlib.contextmanager
