@@ -167,7 +167,7 @@ class Sink(abc.ABC, Generic[Sent]):
         """
 
     def send_within(self, items: list[Sent], attempt: Attempt) -> Refusals | None:
-        """Send the items as :meth:`send` does, in the time of the attempt. By default the time has no limit."""
+        """Send the items in the time of the attempt. By default it calls :meth:`send`, which ends by itself."""
         return self.send(items)
 
     def described(self, item: Any) -> str:
