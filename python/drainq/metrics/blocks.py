@@ -85,7 +85,7 @@ def pieces(block: Block, *, size: int | None = None) -> Iterator[bytes]:
 
 
 def _whole_lines(file: IO[bytes], length: int | None, size: int) -> Iterator[bytes]:
-    """Yield the lines that begin within ``length`` bytes."""
+    """Yield the lines that begin within ``length`` bytes, in pieces."""
     rest = b""
     while length is None or length > 0:
         read = file.read(size if length is None else min(size, length))

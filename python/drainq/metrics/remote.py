@@ -59,7 +59,7 @@ class RemoteLog(Block):
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of one split, as they arrive: a part of a task."""
+    """A ``Part``: the lines of one split, as they arrive."""
 
     source: int
     begin: int

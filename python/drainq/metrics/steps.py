@@ -182,7 +182,7 @@ def top_of(database: Database) -> list[tuple[str, int, int]]:
 
 @dataclass
 class Running:
-    """A stage that has not ended, with the number of items it has handled."""
+    """A stage that has not ended, with the number of items to report."""
 
     items: int
 

@@ -102,7 +102,7 @@ class Dialect(ABC):
         return target
 
     def why_missing(self, target: str) -> str | None:
-        """Return why there is no database at ``target``, if connecting would create one; else None."""
+        """Return why ``target`` has no database, in a dialect that would create it; else None."""
         return None
 
     @abstractmethod

@@ -60,7 +60,7 @@ class BoundedConnection(DirectConnection):
 
 
 def _until(until: float, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Run the steps of ``gen`` until ``until``, then give up. The driver steps ten times a second."""
+    """Run the steps of ``gen`` until ``until``, then give up. Without data a step comes each 0.1 s."""
     try:
         wanted = next(gen)
         while True:
