@@ -6,8 +6,8 @@
 3. The server lists the metrics that it wants, each as the growth (``INCREMENT``) or the present value (``TOTAL``). The
    exporter asks again every 30 seconds. An empty list means every increment. All other points are counted as refused.
 
-Source: ``metric-exporter.proto`` and ``GRPCMetricsExporter.java`` in SkyWalking. The latter silently skips points without
-an entity or of other kinds, and loses a batch whose stream fails.
+Source: ``metric-exporter.proto`` and ``GRPCMetricsExporter.java`` in SkyWalking. The latter silently skips points
+without an entity or of other kinds, and loses a batch whose stream fails.
 """
 
 from __future__ import annotations

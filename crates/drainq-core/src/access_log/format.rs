@@ -264,7 +264,7 @@ fn decimal(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Returns where a field ends, or None if the text after it does not come. `lists`: a field may be a list of nginx, `a, b : c`.
+/// Returns where a field ends, or None if the text after it does not come. `lists`: a field may be a list, `a, b : c`.
 fn end_of(rest: &[u8], after: &[u8], lists: bool) -> Option<usize> {
     let mut end = 0;
     match after.first() {
