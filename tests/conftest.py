@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, settings
 from drainq import _native
 from drainq.delivery.worker import Worker
 from tests.postgres import PostgresServer, running_server, without_postgres
+from tests.shape.project import ROOT
 from tests.spark_session import sessions
 
-ROOT = Path(__file__).parents[1]
 _USES_SPARK = re.compile(r"\bdef \w+\([^)]*\bspark\b").search
 
 settings.register_profile("drainq", deadline=None, suppress_health_check=[HealthCheck.too_slow])

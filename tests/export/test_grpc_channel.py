@@ -42,19 +42,9 @@ def test_an_endpoint_is_a_host_and_a_port_and_its_scheme_agrees_with_insecure(en
 
 
 def test_only_this_machine_is_loopback():
-    here = ["localhost:1", "127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "unix:/s"]
-    others = [
-        "db-localhost:1",
-        "localhost.example:1",
-        "db.localhost:1",
-        "0.0.0.0:1",
-        "[::]:1",
-        "10.0.0.1:1",
-        "128.0.0.1:1",
-    ]
-    assert {target: is_loopback(target) for target in here + others} == dict.fromkeys(here, True) | dict.fromkeys(
-        others, False
-    )
+    here = "localhost:1 127.0.0.1:1 127.9.9.9:1 [::1]:1 unix:/s".split()
+    others = "db-localhost:1 localhost.example:1 db.localhost:1 0.0.0.0:1 [::]:1 10.0.0.1:1 128.0.0.1:1".split()
+    assert list(filter(is_loopback, here + others)) == here
 
 
 @pytest.mark.parametrize(

@@ -130,14 +130,12 @@ def test_a_start_that_fails_is_told_to_who_waits_for_it(launched):
     wait_until_stopped()
 
 
-def test_a_start_that_never_ends_is_waited_for_no_longer_than_a_start_takes(monkeypatch, tmp_path):
+def test_at_the_end_of_a_process_a_start_that_never_ends_is_not_waited_for(launched):
     never = threading.Event()
-    monkeypatch.setattr(Launch, "_start", lambda launch: never.wait())
-    monkeypatch.setattr(spark_session, "_LONGEST_START", 0.01)
-    with Launch({}, tmp_path / "log"):
+    with launched(lambda _: never.wait()):
         """The command is interrupted."""
     try:
-        Call(wait_until_stopped).result()
+        Call(lambda: wait_until_stopped(0.01)).result()
     finally:
         never.set()
 

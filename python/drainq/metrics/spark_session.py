@@ -195,7 +195,7 @@ class Launch:
         with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop
             with quiet_py4j(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about a Java that is ending by itself
-                self._context.result(_LONGEST_START).stop()
+                self._context.result().stop()
 
 
 @contextlib.contextmanager
@@ -210,13 +210,13 @@ def open_session(master: str, log: Path, *, heap: str = DEFAULT_HEAP) -> Iterato
     wait_until_stopped()
 
 
-def wait_until_stopped() -> None:
-    """Wait for each Spark that is being stopped, because a process can have only one."""
+def wait_until_stopped(longest: float | None = None) -> None:
+    """Wait for each Spark that is being stopped, because a process can have only one. ``longest``: seconds for each."""
     while _stopping:
-        _stopping.pop().join()
+        _stopping.pop().join(longest)
 
 
-atexit.register(wait_until_stopped)
+atexit.register(wait_until_stopped, _LONGEST_START)
 
 
 @contextlib.contextmanager
