@@ -171,7 +171,7 @@ def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
             named = ", ".join(f"{name}=" for name in known[places : len(arguments)])
             raise TypeError(f"{of} takes arguments by name, got {len(arguments) - places} without: write {named}")
         if not reads_all:
-            refuse_unknown(of, more, known)
+            refuse_unknown(of, more, [name for name in known if name != "self"])
         return call(*arguments, **more)
 
     return checked

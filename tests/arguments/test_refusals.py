@@ -296,6 +296,10 @@ HELPED = [
         "BatchQueueConfig has no setting 'bufer_size': did you mean 'buffer_size'?",
     ),
     (
+        lambda _: BatchQueueConfig(colour=3),
+        "BatchQueueConfig has no setting 'colour': the settings are threads, ",
+    ),
+    (
         lambda _: DelayedQueue.open("memory:", max_attempt=3),
         "DelayedQueue.open has no setting 'max_attempt': did you mean 'max_attempts'?",
     ),
