@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gzip
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -188,3 +190,26 @@ def test_a_command_line_loads_only_its_command():
     for command, found in (("top", ["top"]), (None, list(COMMANDS)), ("nope", list(COMMANDS))):
         (commands,) = (action for action in build_parser(command)._actions if action.dest == "==SUPPRESS==" and action.choices)  # fmt: skip
         assert list(commands.choices) == found
+
+
+ELSEWHERE = {"--list-modules", "--add-modules", "--force-reinstall"}
+"""Options of Java and pip that the package names."""
+
+
+def options_of(parser):
+    for action in parser._actions:
+        yield from action.option_strings
+        for command in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from options_of(command)
+
+
+def test_every_option_that_a_text_names_exists():
+    named = {
+        (option, module.name)
+        for module in Path(drainq.__file__).parent.rglob("*.py")
+        for text in re.findall(r'"[^"\n]*"', module.read_text())
+        for option in re.findall(r"(?<![\w(-])--[a-z][a-z-]+(?![\w-]*:)", text)
+    }
+    assert len(named) > 40
+    known = {*options_of(build_parser()), *ELSEWHERE}
+    assert not [one for one in sorted(named) if one[0] not in known]

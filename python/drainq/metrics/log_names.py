@@ -75,7 +75,7 @@ def _matching(word: str) -> list[str]:
     if is_remote(word) and (shown(word) != word or word.startswith(("postgres", "sqlite", "memory"))):
         raise UserError(
             f"LOG must be a file, or a URL of a file system that holds no password, got {shown(word)!r}; a database "
-            "goes with --database, and what a file system asks for with --conf"
+            "goes with --db, and what a file system asks for with --conf"
         )
     if is_remote(word) or not glob.has_magic(word) or os.path.exists(word):
         return [word]
