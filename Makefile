@@ -120,7 +120,7 @@ loom: ## explore every interleaving of the core's lock-free parts under a model 
 	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --profile model --target-dir target/loom $(ARGS)
 
 .PHONY: mutants
-mutants: $(READY) $(STAMP)-test ## plant known faults, one after the other: a model or a test must fail for each; ARGS=lease_end for one, ARGS='--room binding' for a room
+mutants: $(READY) $(STAMP)-test ## plant known faults, one after the other: a model or a test must fail for each; ARGS=ownership_end for one, ARGS='--room native' for a room
 	$(BIN)/python -m scripts.mutants $(ARGS)
 
 .PHONY: mutate-python

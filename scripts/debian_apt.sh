@@ -1,4 +1,4 @@
-# Sourced: has apt read one suite of Debian, with lists, state and cache of its own, beside the system's.
+# To be sourced. Makes apt read one suite of Debian, with lists, state and cache apart from the system's.
 #
 #   prepare_apt FOLDER SUITE deb|deb-src     leaves APT_CONFIG set for the calls of apt that follow
 

@@ -1,9 +1,9 @@
 """The extension by which the site reads docstrings.
 
-1. ``Example:`` is a section of code, as ``Examples:`` is to the tool, which also wants an empty line before a section.
+1. ``Example:`` becomes ``Examples:``, which griffe reads as code, and each section gets the empty line that it needs.
 2. A name in a role, such as ``:class:`BatchQueue```, is shown as code.
-3. What the stub of the native module declares has the documentation of the built module, which is written in Rust.
-4. The names that share a line of a section, such as ``since, until: ...``, have a line each.
+3. The names in the stub of the native module get the docstrings of the built module, which are written in Rust.
+4. Names that share a line of a section, such as ``since, until: ...``, get a line each.
 5. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub, and those of a
    dataclass or ``msgspec.Struct`` are its fields, although type checkers see another ``__init__``.
 """
@@ -33,7 +33,7 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
         self._structs: dict[str, list[Any]] = {"msgspec.Struct": []}  # the fields of each class of this kind
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
-        """Called for each object that was found."""
+        """Change the docstring of an object. griffe calls this for each object that it finds."""
         if obj.docstring is None and obj.path.startswith(f"{NATIVE}."):
             text = native_documentation(obj.path.removeprefix(f"{NATIVE}."))
             obj.docstring = griffe.Docstring(text, parent=obj, parser="google", parser_options=QUIET) if text else None
@@ -41,9 +41,9 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
             obj.docstring.value = read_by_the_tool(obj.docstring.value)
 
     def on_class_members(self, *, cls: Any, **_: Any) -> None:
-        """Called for each class whose members are known. The tool asks ``__init__`` for the arguments."""
+        """Give a class the ``__init__`` from which griffe reads its arguments. griffe calls this for each class."""
         if "__init__" in cls.members and not cls.members["__init__"].runtime:
-            del cls.members["__init__"]  # for type checkers alone: the tool makes one of the fields
+            del cls.members["__init__"]  # for type checkers alone: griffe makes an __init__ from the fields
         if cls.path.startswith(f"{NATIVE}.") and "__init__" not in cls.members:
             for new in [*cls.overloads.get("__new__", []), cls.members.get("__new__")]:
                 if new is not None:

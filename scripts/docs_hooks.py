@@ -3,9 +3,9 @@
 1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
    source files, and a link that leads nowhere would end the strict build.
 2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
-3. A page of figures shows those of the last published run, or says that there is none. Their first page has a chart.
-4. A reference page that lacks a public name of its module, has a name without a text, or shows a section of a docstring
-   as prose ends the build.
+3. A page of figures shows those of the last published run, or says that there is none. The index page has a chart.
+4. The build ends at a reference page that lacks a public name of its module, has a name without a text, or shows a
+   section of a docstring as prose.
 5. The title has the version. The header links to the repository if pyproject.toml names it.
 """
 

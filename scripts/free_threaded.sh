@@ -7,9 +7,9 @@
 # cache folder: 400 MB, five to twenty minutes. It needs a C compiler and the headers of OpenSSL, libffi, zlib and
 # SQLite. The module lies beside the other one in python/drainq, where only this interpreter takes it.
 #
-# The project's PyO3 supports free-threaded interpreters from 3.14 on, of which Debian has no source that builds one.
-# The last PyO3 for 3.13 is 0.28.3. A copy of the sources is built with it; only the feature abi3t, which
-# it lacks, is taken out.
+# The project's PyO3 supports free-threaded interpreters from 3.14 on, and Debian has no source that builds such an
+# interpreter. The last PyO3 for 3.13 is 0.28.3. With a 3.13, a copy of the sources is built with that PyO3, without the
+# feature abi3t, which it lacks.
 set -eu
 
 scripts="$(cd "$(dirname "$0")" && pwd)"

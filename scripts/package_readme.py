@@ -1,6 +1,6 @@
 """Makes the links of README.md absolute, for the page of the package index, which has no files beside the text.
 
-Usage: ``python scripts/package_readme.py REPOSITORY COMMIT``, in a checkout that a package is built of: README.md gets
+Usage: ``python scripts/package_readme.py REPOSITORY COMMIT``, in the checkout that becomes a package: README.md gets
 links to that commit and says how to install the package, and pyproject.toml gets the addresses of the project. The
 repository's own README keeps relative links, which work in every clone and at every commit.
 """
@@ -42,7 +42,7 @@ def with_absolute_links(markdown: str, repository: str, commit: str) -> str:
 
 
 def installed_from_the_index(markdown: str) -> str:
-    """Replaces the part of README.md that builds a wheel from source: the page stands where the package is."""
+    """Replace the part of README.md on building from source by the command that installs from the index."""
     text, count = re.subn(r"<!-- from source -->.*<!-- end of from source -->", _INSTALL, markdown, flags=re.DOTALL)
     assert count == 1, "README.md marks the part on building from source"
     return text

@@ -16,7 +16,7 @@ TIMES = 3
 
 
 def main() -> None:
-    """Prints a line a test: how often it passed alone."""
+    """Print for each failed test how often it passed alone."""
     tests = sorted(json.loads(FAILED.read_text(encoding="utf-8"))) if FAILED.exists() else []
     for test in tests:
         alone = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", test]

@@ -1,7 +1,7 @@
 """Print the software bill of materials of the native module: CycloneDX 1.5 as JSON, made from ``Cargo.lock``.
 
 Only what is linked into the wheel's binary is listed, for any platform: cargo says which packages these are, and the
-lock file has their checksums. No path of the machine that builds is in it.
+lock file has their checksums. The output has no path of the build machine.
 
 Usage: ``python scripts/sbom.py > drainq.cdx.json`` (Python 3.11 or newer, for ``tomllib``).
 """

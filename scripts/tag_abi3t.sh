@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gives a wheel of the feature abi3t the tag abi3t alone; a CPython with a GIL would take it, which is slower there.
+# Gives a wheel of the feature abi3t that tag alone, so that no CPython with a GIL takes the wheel: it is slower there.
 set -eu
 python3 -m pip install --quiet wheel
 python3 -m wheel tags --remove --abi-tag abi3t "$@"

@@ -2,8 +2,8 @@
 
     python scripts/third_party.py > THIRD-PARTY
 
-Each crate is taken by the licence of its first file of ``FILES``. A text is printed once, with the copyright lines of
-all crates that have it.
+The licence text of a crate is the first of ``FILES`` that the crate has. A text is printed once, with the copyright
+lines of all crates that have it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 #
 #   scripts/tsan_python.sh [SECONDS]      for each of the two rooms of the soak; 300 if not given
 #
-# The interpreter (from the source that free_threaded.sh fetched, or that is fetched here) and the module are both built with it,
-# once. It needs gcc with its libtsan, of version 12 or later.
+# The interpreter is built under ThreadSanitizer once, from a source that is fetched here. The module is built for each
+# run. Both need gcc with its libtsan, of version 12 or later.
 set -eu
 
 scripts="$(cd "$(dirname "$0")" && pwd)"
@@ -41,7 +41,7 @@ cp -R python/drainq "$built/package"
 rm -f "$built/package/drainq/"_native*.so
 cp "$built/x86_64-unknown-linux-gnu/model/lib_native.so" "$built/package/drainq/_native.cpython-313t-x86_64-linux-gnu.so"
 
-# What rustc calls in a newer runtime than gcc's; the runtime intercepts the functions that are called here.
+# rustc calls these functions of a newer runtime than gcc's. They call functions that gcc's runtime intercepts.
 cc -O1 -fno-builtin -shared -fPIC -x c - -o "$built/calls.so" <<'CALLS'
 #include <string.h>
 void *__tsan_memcpy(void *to, const void *from, size_t n) { return memcpy(to, from, n); }

@@ -4,7 +4,7 @@ Usage: ``python scripts/wheel_smoke.py dist/drainq-*.whl python3.10 python3.13``
 runs this. Each environment is made in a temporary directory outside the source tree, gets the wheel and what the wheel
 depends on, and runs :data:`PROGRAM`. Only the standard library is needed here.
 
-Exit codes: 0 all interpreters ran it; 1 one did not, or the wheel is larger than :data:`LARGEST`.
+Exit codes: 0 all interpreters ran it; 1 one did not, or the wheel has a fault; 2 the usage is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 LARGEST = 2_000_000
-"""Bytes of a wheel, at most."""
+"""The most bytes of a wheel."""
 
 PROGRAM = """
 import asyncio, os, sys, sysconfig, threading

@@ -34,7 +34,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker whole files, and one worker all files that use the Spark session, which is then the only one."""
+    """Give each worker whole files. One worker gets all files that use Spark, so that there is one Spark session."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneSpark(LoadFileScheduling):
@@ -61,21 +61,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have collections of the tests pass over what is there before them: each then takes a hundredth of the time."""
+    """Freeze the objects that exist before the tests, so that each garbage collection takes a hundredth of the time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Have collections pass over what a file leaves behind, too."""
+    """Freeze also the objects that the tests of a file leave behind."""
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
         gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is said to need a GIL where there is none, or where the module is compiled for both cases."""
+    """Skip a test that is marked ``needs_gil`` if there is no GIL, or if the module is compiled for both cases."""
     marker = item.get_closest_marker("needs_gil")
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)() and "abi3t" not in Path(_native.__file__).name
     if marker and not has_gil:
@@ -84,14 +84,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture
 def own_limit() -> None:
-    """Lift pytest's limit for a test that hangs: this one ends by itself, after minutes on a busy machine."""
+    """Lift pytest's time limit for this test, which ends by itself, after minutes on a busy machine."""
     faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
 def gives_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``close(timeout)`` of a worker give up what hangs after a tenth of the time, so that a busy machine has the
-    nine others to put it away."""
+    """Let ``close(timeout)`` of a worker give up a hanging call after a tenth of the timeout. So a busy machine has
+    nine tenths of it to keep the unsent items."""
     monkeypatch.setattr("drainq.delivery.worker._margin", lambda timeout, keeps: 0.9 * timeout)
 
 
@@ -114,7 +114,7 @@ def workers_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """Yield the URL of a PostgreSQL database; its tables are the test's own business (take names nobody else takes)."""
+    """Yield the URL of a PostgreSQL database. A test makes its own tables, with names that no other test uses."""
     try:
         import psycopg  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Runs a check in a forked child, with a time limit, and finalises objects before the renewal."""
+"""Runs a check in a forked child, with a time limit, and programs that fork."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_fork = [
 
 
 def in_child(check: Callable[[], object]) -> int:
-    """Run ``check`` in a forked child; its exit status: 0 if it returned, negative if it was ended."""
+    """Run ``check`` in a forked child. Return the exit status: 0, 1 if ``check`` raised, negative after a signal."""
     child = os.fork()
     if child == 0:
         run_and_exit(check)
@@ -56,7 +56,7 @@ def fork(child):
 
 
 def output_of(program: str, *arguments: str, silent: bool = True) -> str:
-    """Run a program that calls ``fork(child)`` in a process of its own, which must end well; ``silent``: with nothing on stderr."""
+    """Return the output of a program that calls ``fork(child)``. It must exit with 0, if ``silent`` without stderr."""
     command = [sys.executable, "-c", FORK + program, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and not (silent and done.stderr), done.stderr

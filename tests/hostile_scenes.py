@@ -1,4 +1,4 @@
-"""The scenes of the hostile table: for each queue a row for each call, and objects whose Python code calls it again.
+"""The scenes of the hostile table: a row for each call of a queue, and objects whose Python code calls the queue again.
 
 Hashes, comparisons, reprs, finalisers, iterators and callbacks *strike*: they make one of the calls that the scene lists,
 and give up the GIL.
@@ -44,7 +44,7 @@ _inside, _active, _next = threading.local(), set[int](), itertools.count()
 
 
 def strike(kind: str) -> None:
-    """Makes the next of the scene's calls, unless this is within a strike."""
+    """Make the scene's next call, unless this thread is within a strike."""
     if not CALLS or getattr(_inside, "on", False):
         return
     _inside.on = True
@@ -63,7 +63,7 @@ def strike(kind: str) -> None:
 
 
 def end_strikes() -> None:
-    """Waits until no thread is in a strike; from now on strikes call nothing."""
+    """Make strikes call nothing from now on, and wait until no other thread is in a strike."""
     CALLS.clear()
     until = time.monotonic() + PATIENCE
     while _active - {threading.get_ident()}:
@@ -94,7 +94,7 @@ class Name:
 
 
 class callback(Name):
-    """The callable, with a strike before and after, and at its own end."""
+    """Calls a function, with a strike before and after the call. Strikes also when it is freed."""
 
     def __call__(self, *args: Any) -> Any:
         strike("call")
@@ -219,7 +219,7 @@ class Batch:
 
 
 def run_tasks(queue: Any, ends: list[Any], gets: list[Callable[[], Any]]) -> None:
-    """Puts and gets in tasks, each for a moment; one of them is cancelled."""
+    """Run puts and gets in tasks, each with a short timeout, and cancel one task."""
     gets = [*gets, lambda: queue.get_many_async(2), lambda: anext(queue.stream_async()), lambda: queue.join_async(0.01)]
 
     async def one(number: int) -> None:
@@ -317,7 +317,7 @@ class Multi:
         for end in ("close", "throw"):
             with contextlib.suppress(ValueError):
                 getattr(self.queue.get_async(), end)(*[ValueError][: end == "throw"])
-        end_strikes()  # a cancelled call may have been answered in the same moment: the queue's own books count here
+        end_strikes()  # a cancelled call may have succeeded in the same moment, so the queue's own counters are taken
         now = self.queue.stats()
         self.put[:], self.got[:] = [0] * now.put, [0] * now.got
 
@@ -402,7 +402,7 @@ class Set:
         queue = self.queue
         repr((Name(1) in queue, queue.knows(Name(2)), list(queue), len(queue), queue, queue.stats(), queue.qsize()))
         repr((queue.empty(), queue.full(), queue.remaining_capacity()))
-        self.got.extend(queue.clear())  # the books count these apart: see `end`
+        self.got.extend(queue.clear())  # the queue does not count these as got: see `end`
         queue.shutdown()
         with queue:
             self.got.extend(queue.stream())

@@ -1,4 +1,4 @@
-"""The memory that the process has allocated outside of Python's own arenas, from glibc, exact to the byte."""
+"""Reads from glibc, exact to the byte, the memory that the process has allocated outside of Python's own arenas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Mallinfo(ctypes.Structure):
 
 
 def in_use() -> int:
-    """Return bytes that the process has allocated and not given back, once the collector has run."""
+    """Run the garbage collector. Return the number of bytes that the process has allocated and not freed."""
     gc.collect()
     told = ctypes.CDLL(None).mallinfo2
     told.restype = Mallinfo

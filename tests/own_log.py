@@ -12,7 +12,7 @@ __all__ = ["caplog"]
 
 @pytest.fixture
 def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Yield what drainq logs: tasks that another test has left log when they are collected."""
+    """Yield the log of drainq alone. Tasks that another test left behind write to the log when they are collected."""
     ours = logging.Filter("drainq")
     caplog.handler.addFilter(ours)
     yield caplog

@@ -1,10 +1,10 @@
-"""Passwords, and the shapes of texts that hold one, which no door of drainq may show."""
+"""Passwords, and the shapes of texts with a password. No message of drainq may show a password."""
 
 from __future__ import annotations
 
 import traceback
 
-# A piece of it that stands between two special characters is as secret as the whole: X7 never appears.
+# The part of a password between two special characters is as secret as the whole, so X7 must never appear.
 PASSWORDS = [
     "X7", "X7/X7", "X7@X7", "X7:X7", "X7#X7", "X7%X7", "X7?X7", "X7 X7", "X7&X7", "X7=X7", "X7;X7", "X7,X7", "X7+X7", "X7'X7",
     'X7"X7', "X7\\X7", "X7\nX7", "X7%2FX7", "X7%zzX7", "[X7]", "X7://X7", "@X7", "/X7", "X7/X7@X7:X7#X7%X7?X7 X7",
@@ -48,7 +48,7 @@ SHAPES = [*URLS, *NOT_OURS, *MISTYPED]
 
 
 def everything_of(error: BaseException) -> str:
-    """Return what an exception shows, with all exceptions that it was raised from or while."""
+    """Return the texts of an exception, and of all exceptions that are its cause or its context."""
     seen: list[str] = []
     cause: BaseException | None = error
     while cause is not None:

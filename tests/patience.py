@@ -1,8 +1,8 @@
 """The time for which a test waits for another thread.
 
-A wait that nothing will end is a standstill, which `standstill.py` ends within seconds; the patience here is for what
-that cannot see, and so it may be long. A loop that looks again and again is never at a standstill: it counts the time
-for which its own thread has run, of which a busy machine takes nothing.
+A wait that nothing will end is a standstill, which `standstill.py` ends within seconds. The limit here is for waits
+that `standstill.py` cannot recognise, so it may be long. A loop that polls is never at a standstill: its limit is
+processor time of its own thread, which does not pass while a busy machine runs other threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATIENCE = 25.0
 """Seconds after which a test that waits has failed."""
 
 LOOKS = 2.0
-"""Seconds for which a test may look, before it has failed."""
+"""Seconds of processor time for which a test may poll before it fails."""
 
 
 class Call(Future):
@@ -43,7 +43,7 @@ class Call(Future):
 
 
 def eventually(condition: Callable[[], object], what: str = "") -> None:
-    """Yield to other threads until the condition is true; fail when patience runs out."""
+    """Yield to other threads until the condition is true. Fail after ``LOOKS`` seconds of this thread's CPU time."""
     end = time.thread_time() + LOOKS
     while not condition():
         assert time.thread_time() < end, what or f"never became true: {condition}"

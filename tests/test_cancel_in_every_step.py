@@ -1,7 +1,7 @@
 """Every coroutine of the package, cancelled in every step of its event loop: it ends, and has taken nothing.
 
-The loop is stepped by hand and its clock jumps to the next timer; what other threads do, the test does between two
-steps. So a cancel meets each wake-up before it, in the same step, and after it.
+The loop is stepped by hand and its clock jumps to the next timer; the test does the work of other threads between
+two steps. So for each wake-up there is a cancel before it, in the same step, and after it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AtOnce(ThreadPoolExecutor):
 
 
 class Case:
-    """A coroutine, what ends its wait, and its books."""
+    """A coroutine, the act that ends its wait, and a check that no item is lost."""
 
     waits_for_threads = False
 
@@ -65,10 +65,10 @@ class Case:
         raise NotImplementedError
 
     def act(self):
-        """Do what the coroutine waits for, as another thread would; again, it does nothing."""
+        """Do what the coroutine waits for, as another thread would. A second call does nothing."""
 
     def books(self, answer):
-        """Return the items found, and the expected ones; ``answer`` of the coroutine: None if it was cancelled."""
+        """Return the found items and the expected items. ``answer`` is the coroutine's result, None after a cancel."""
         return [], []
 
 
@@ -128,7 +128,7 @@ class Delayed(Case):
 class Taking(Delayed):
     def books(self, answer):
         self.act()
-        self.queue._session.calls.close(30)  # waits for what is given back
+        self.queue._session.calls.close(30)  # waits until messages are given back
         taken = [] if answer is None else answer.payload
         return [*taken, *self.queue.try_poll_many(9).payload], ["a"]
 
@@ -187,7 +187,7 @@ class Get(Case):
 
 
 class Join(Get):
-    """A wait for the end of the work; its act takes the item and says that it is done."""
+    """A wait for the end of the work; its act takes the item and marks the item as done."""
 
     def __init__(self, kind=MultiQueue):
         super().__init__(lambda queue: queue.join_async(), kind)
@@ -240,14 +240,14 @@ class Put(Case):
 
 
 class PutMany(Put):
-    """The same with a list; its cancellation says what went in."""
+    """A producer of a list in front of a full queue."""
 
     async def run(self):
         return await self.sub.put_many_async(["b"], self.timeout)
 
 
 class Produce(Case):
-    """A producer in front of a full partition; its act lets the handler go."""
+    """A producer in front of a full partition; its act lets the handler return."""
 
     def __init__(self, call):
         self.call, self.handled, self.accepted = call, [], ["0"]

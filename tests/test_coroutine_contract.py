@@ -1,4 +1,4 @@
-"""Whatever can wait has a twin, ``NAME_async``, on the same object: of all public classes, with reasons for the rest."""
+"""Each public call that can wait has a twin, ``NAME_async``, on the same object, or a reason why it has none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shape.project import loaded_modules
 from .sources.by_hand import HandExecutor, Scripted
 
 WAITS_WITHOUT_TIMEOUT = {"DelayedQueue.consume", "DelayedQueue.open", "DelayedQueue.offer", "DelayedQueue.read"}
-"""Methods that wait and have no ``timeout``, by which the others are found; the test of twins in tests/delayed has more."""
+"""Methods that wait without a ``timeout``. The others are found by their ``timeout``; tests/delayed has more."""
 WITHOUT_TWIN = {
     "drain_now": "it runs the handlers on this thread, for tests",
 }

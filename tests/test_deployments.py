@@ -149,7 +149,7 @@ def test_page_views_that_a_database_does_not_take_until_the_end_are_kept_and_sen
 
 
 def accepted_by(targets: Path) -> float:
-    """Return the items that all workers accepted, from the endpoint of each."""
+    """Return the number of items that all worker processes accepted, from the endpoint of each process."""
     found = [file.read_text().partition("127.0.0.1:")[2].partition('"')[0] for file in targets.iterdir()]
     counted = [samples(f"http://127.0.0.1:{port}/metrics") for port in found]
     return sum(value for each in counted for (name, _), value in each.items() if name == "drainq_batch_accepted_total")

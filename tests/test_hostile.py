@@ -36,7 +36,7 @@ def methods(kinds: tuple[type, ...]) -> set[str]:
 
 
 def main(room: str, *kinds: str) -> None:
-    """Plays each row of a room's table in each of the room's variants."""
+    """Run each row of a room's table in each variant of the room."""
     over, scene = threading.Event(), ROOMS[room]
 
     def bother() -> None:

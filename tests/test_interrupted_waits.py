@@ -80,7 +80,7 @@ PUTS = dict.fromkeys(["put(1)", "put(1, timeout=60)", "put_many([1])"], ("multi(
 
 
 def run(make: str, program: str) -> None:
-    """Plays the program five times; it ends well and says nothing."""
+    """Run the program five times. It must exit with 0 and print nothing."""
     lines = "\n".join(f"    {line}" for line in program.strip().splitlines())
     code = f"{HEAD}\nfor turn in range(5):\n    {make}\n{lines}\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

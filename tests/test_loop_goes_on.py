@@ -1,4 +1,4 @@
-"""The event loop goes on while a coroutine of the package waits.
+"""The event loop keeps running while a coroutine of the package waits.
 
 A thread ends the wait only after the loop has run many other steps. A call that stops the loop would wait for the thread,
 and the thread for the loop.

@@ -1,8 +1,8 @@
-"""No call of the native module changes the reference count of an object that is no longer in a queue; its end is the
-drain thread's.
+"""No call of the native module changes the reference count of an object that is no longer in a queue. An
+item that only the queue refers to is freed on a drain thread.
 
-CPython does not count immortal objects. A count that the module raised for one would never come down, and after 2^30
-calls the object would be mortal, and then freed.
+CPython does not count immortal objects. If the module raised the count of an immortal object, it would never fall.
+After 2^30 calls the object would be mortal, and then freed.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ ITEMS = (True, None, b"a", 7, sys.intern("interned"))
 
 
 def count(thing):
-    """Read the lower half of the first word, where every CPython with a GIL counts; one without has two counts."""
+    """Return the count: the lower half of the first word in a CPython with a GIL, else the sum of two counts."""
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return ctypes.c_uint32.from_address(id(thing)).value
     own, shared = ctypes.c_uint32.from_address(id(thing) + 12), ctypes.c_ssize_t.from_address(id(thing) + 16)
@@ -142,8 +142,8 @@ def test_an_object_that_several_producers_and_drain_threads_have_at_once_keeps_i
 
 
 def test_an_item_that_only_the_queue_has_ends_on_the_drain_thread_with_its_batch():
-    """The producer does nothing meanwhile: without a GIL, an item of its own count would wait until it runs again."""
-    ended, handled = [], threading.Event()  # the handler is called when the producer has nothing left
+    """The producer does nothing meanwhile: without a GIL, its local count of an item is merged only when it runs."""
+    ended, handled = [], threading.Event()  # the handler returns when the producer has no item left
 
     class Item:
         def __del__(self):

@@ -99,7 +99,7 @@ def test_a_program_that_gets_sigterm_loses_nothing_that_it_accepted(program, tmp
             mail.offer_or_update(key, number, number)
     with closing(sqlite3.connect(tmp_path / "rows.db", isolation_level=None)) as rows:
         rows.execute("CREATE TABLE rows (n INTEGER)")
-        rows.execute("BEGIN IMMEDIATE")  # until the program ends, no row is written
+        rows.execute("BEGIN IMMEDIATE")  # until the COMMIT below, the program can write no row
         with running(program, tmp_path) as process:
             process.send_signal(signal.SIGTERM)
             assert Call(process.stdout.readline).result() == "ending\n"

@@ -18,7 +18,7 @@ from tests.shape.project import PACKAGE
 
 
 def test_green_threads_are_refused_with_a_word_on_what_to_do(monkeypatch):
-    ident = threading.get_ident  # the answer stays true: a thread of another test may end meanwhile
+    ident = threading.get_ident  # still the right number, because a thread of another test may end meanwhile
 
     def get_ident():
         return ident()

@@ -1,4 +1,4 @@
-"""The timer: in order, once, cancellable, without delay by a slow work. A repetition has one turn at a time."""
+"""Alarms ring once, in order, unless cancelled. Slow work delays none. A repetition has one turn at a time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_work_that_raises_is_logged_and_the_next_runs(caplog):
 
 
 def test_a_thousand_alarms_share_a_few_threads():
-    """Those of this timer alone are counted: other tests have left threads that end, and a shared timer that starts some."""
+    """Only this timer's threads are counted: threads of other tests end, and a shared timer starts some."""
     timer, started = Timer(), []
     start, timer._start_thread = timer._start_thread, lambda: (started.append(1), start())
     for number in range(1000):
@@ -138,7 +138,7 @@ def test_stop_waits_for_the_turn_that_runs_and_none_follows():
     assert repeat.stop(0) is False
     wait, told = repeat._ended.wait, []
     repeat._ended.wait = lambda timeout: told.append(1) or (len(told) == 2 and release.set()) or wait(timeout)
-    with ThreadPoolExecutor() as threads:  # both are told, and wait for more than a lock can
+    with ThreadPoolExecutor() as threads:  # both calls of stop are notified; their timeout is longer than a lock's
         assert [stop.result(LIMIT) for stop in [threads.submit(repeat.stop, 1e10) for _ in range(2)]] == [True, True]
     repeat.wake()
     assert turns == [1]

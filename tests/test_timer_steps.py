@@ -99,7 +99,7 @@ def test_the_watch_sleeps_until_the_earliest_alarm_and_hands_them_out_in_order(n
     late, early = timer.after(5.0, print), timer.after(3.0, print)
     assert [timer.next(), timer.next()] == [early, late]
     assert timer.slept == [3.0, 2.0] and not timer._watched
-    alarms = [timer.after(seconds, print) for seconds in (0, -5.0, 1e20)]  # a time that is over is now
+    alarms = [timer.after(seconds, print) for seconds in (0, -5.0, 1e20)]  # a time in the past counts as now
     timer.while_asleep = lambda: 1 / 0
     assert [timer.next(), timer.next()] == alarms[:2]
     with pytest.raises(ZeroDivisionError):
@@ -245,7 +245,7 @@ def test_a_wake_in_the_middle_of_a_turn_brings_the_next_one_at_once(answer):
 
     def turn():
         repeat.wake()
-        repeat.wake_after(5.0)  # a beginning, which it has behind it
+        repeat.wake_after(5.0)  # does nothing during a turn
         assert timer.set == []  # one turn at a time
         return answer
 
@@ -307,7 +307,7 @@ def test_a_turn_that_is_already_beginning_is_not_set_a_second_time():
 
 
 def test_ctrl_c_in_any_python_code_of_its_locks_leaves_them_free(now):
-    """A signal handler raises where a Python function begins or has called another one, also in ``threading``."""
+    """A signal handler may raise where a Python function begins or returns; here in each function of ``threading``."""
 
     def interrupted_at(number):
         seen = []

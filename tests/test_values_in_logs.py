@@ -27,7 +27,7 @@ time_limit = each_test_within(4 * SECONDS)  # it starts servers
 SECRET = "s3cr3t"
 TABLE = {"table": "values_in_logs", "columns": ["id", "who"]}
 INFO = TaskInfo(stage=0, partition=3, attempt=0, task_attempt_id=0, cpus=1)
-LONG = 3000  # rows from which on a batch goes into PostgreSQL by COPY
+LONG = 3000  # rows of a batch that goes into PostgreSQL by COPY
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Colour(enum.Enum):
 
 
 class Says:
-    """All that drainq says while it exists: log lines as a formatter writes them, errors and reprs."""
+    """Collects all texts of drainq in one case: log lines as a formatter writes them, errors and reprs."""
 
     def __init__(self, folder: Path, postgres: str, log_values: bool) -> None:
         self.folder, self.postgres, self.more = folder, postgres, {"log_values": True} if log_values else {}
@@ -58,7 +58,7 @@ class Says:
                 self.texts += traceback.format_exception(type(thing), thing, None)
 
     def url(self, database: str) -> str:
-        """Return a database with the table of the test: ids that must be integers, names shorter than 8 characters."""
+        """Make the test's table, with integer ids and names shorter than 8 characters. Return the database's URL."""
         url = f"sqlite:///{self.folder}/values.db" if database == "sqlite" else self.postgres
         with Database(url) as opened:
             opened.execute("DROP TABLE IF EXISTS values_in_logs")
@@ -101,7 +101,7 @@ def persister(database: str) -> Callable[[Says], None]:
 
 
 def dead_letters(says: Says) -> None:
-    """Give the rows to a delayed queue, or close it before; one message in it is not understood."""
+    """Write the rows with a delayed queue that is open, or closed before. One message in it cannot be read."""
     for is_open in (True, False):
         with DelayedQueue.open("memory:", f"letters{is_open}") as letters:
             worker = BatchWriter(url=says.url("sqlite"), **TABLE, delayed=letters, **says.more)
@@ -214,7 +214,7 @@ def spark(says: Says) -> None:
 
 
 def queues(says: Says) -> None:
-    """Queues without a handler, or without room, and what is published of them."""
+    """Fill queues without a handler or without room, and read their metrics."""
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.fixed(1), strategy=BufferStrategy.IF_POSSIBLE,
         buffer_size=2,
@@ -254,12 +254,12 @@ CASES = {
     "queues": queues,
 }
 SILENT = {"spark and data source", "queues", "declared metrics"}
-"""Without ``log_values``, or with texts of drainq alone, which hold no values."""
+"""Cases without the setting ``log_values``, or whose texts hold no values even with it."""
 
 
 @pytest.fixture
 def said(tmp_path, postgres_url, caplog, monkeypatch):
-    """Run cases; return what each said."""
+    """Yield a function that runs cases and returns the texts of each case."""
     monkeypatch.setattr("drainq.spark.queue_of_task.task_info", lambda: INFO)
     caplog.set_level(logging.DEBUG, "drainq")
     formatter = logging.Formatter("%(levelname)s %(message)s")

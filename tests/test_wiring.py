@@ -1,4 +1,4 @@
-"""What a constructor is told arrives where it is used, and what it is not told is the documented default."""
+"""Each argument of a constructor arrives where it is used, and one that is left out has the documented default."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Unchanged:
 
 SINK, OLDER, KEPT, BACKOFF, SAME = Took(), Took(), Kept(), Backoff(0.25, 7.0), Unchanged()
 UPSERT = "_delivery.sink.upsert"
-# parameter: what it is given, the way to where it arrives, what is there without it. ``...``: it has no default.
+# parameter: the given value, the attributes that lead to it, the value there by default. ``...``: no default.
 TIMED = {"time": (of, "_time", None), "expire_after": (9, "_expire_after", None)}
 OUTAGE = {"name": ("n", "_name", ...), "retry_for": (7.0, "_retry_for", ...), "backoff": (BACKOFF, "_backoff", ...),
           "clock": (CLOCK, "_clock", ...), "log_values": (True, "_log_values", ...)}  # fmt: skip
@@ -139,7 +139,7 @@ TABLE = {
 
 
 def at(made, way):
-    """Return what lies at the end of a way of attributes: of a tuple the list, of a clock of the machine the class."""
+    """Return the value at the end of a path of attributes; a tuple as a list, a clock of the machine as its class."""
     found = reduce(getattr, way.split("."), made)
     machines = isinstance(found, (MonotonicClock, SystemClock))
     return list(found) if isinstance(found, tuple) else type(found) if machines else found

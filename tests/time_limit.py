@@ -13,15 +13,15 @@ import pytest
 from tests.standstill import watched_unless_debugged
 
 SECONDS = 30.0
-"""For a test that takes far less than a second on a machine that is not busy."""
+"""The limit for a test that takes far less than a second on a machine that is not busy."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Fail what takes longer; a clean-up that hangs too is failed again.
+    """Fail a block that takes longer, and again every 5 seconds while its clean-up hangs.
 
-    The alarm ends calls of the main thread that wait, in Python or in drainq. What never comes back to Python ends
-    with the process (``faulthandler_timeout``).
+    The alarm ends calls of the main thread that wait, in Python or in drainq. If a call never returns to Python,
+    ``faulthandler_timeout`` ends the process.
     """
 
     def fail(*_: object) -> None:
@@ -53,7 +53,7 @@ def outside_the_limit() -> Iterator[None]:
 
 
 def each_test_within(seconds: float) -> Any:
-    """Make the fixture ``time_limit`` of a folder's ``conftest.py``: each of the folder's tests has :func:`at_most` this."""
+    """Make the fixture ``time_limit`` for a ``conftest.py``. It runs each test of the folder in :func:`at_most`."""
 
     @pytest.fixture(autouse=True)
     def time_limit() -> Iterator[None]:
@@ -65,6 +65,6 @@ def each_test_within(seconds: float) -> Any:
 
 @pytest.fixture(scope="package", autouse=True)
 def no_standstill(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Fail a standstill of each test in the folder whose ``conftest.py`` imports this."""
+    """Fail each test that comes to a standstill, in the folder whose ``conftest.py`` imports this fixture."""
     with watched_unless_debugged(pytestconfig):
         yield

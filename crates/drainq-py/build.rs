@@ -1,7 +1,7 @@
-//! Has the linker send the C functions of `src/guarded_calls.rs` through the door, and tells the sources by
-//! `Py_GIL_DISABLED` that the interpreter has no GIL.
+//! Makes the linker redirect the calls of the C functions in `src/guarded_calls.rs` to wrappers (the door), and sets
+//! `Py_GIL_DISABLED` for the sources if the interpreter has no GIL.
 //!
-//! Only glibc ends a thread by unwinding its stack; elsewhere there is no door to go through.
+//! Only glibc ends a thread by unwinding its stack. With another C library no call is redirected.
 
 use std::env::var;
 
@@ -16,14 +16,14 @@ fn main() {
         let is_for_one_version = !has("Py_LIMITED_API");
         let lists = [true, is_for_one_version, is_for_one_version && has("Py_GIL_DISABLED")];
         for function in functions(include_str!("src/guarded_calls.rs"), lists) {
-            // Some linkers wrap only what they have met, so the name is given to them first.
+            // Some linkers wrap only symbols that they know already, so `--undefined` names the symbol first.
             println!("cargo:rustc-link-arg-cdylib=-Wl,--undefined={function},--wrap={function}");
         }
     }
 }
 
-/// The names in those lists of the door that the module needs: of every module, of one for a single version of CPython,
-/// and of such a one without a GIL.
+/// Returns the names in the lists that the module needs. The first list is for every module, the second for a module
+/// for a single version of CPython, the third for such a module without a GIL.
 fn functions(door: &str, needed: [bool; 3]) -> impl Iterator<Item = &str> {
     let lists = door.split("\nthrough_the_door! {").skip(1).zip(needed);
     let lines = lists.filter(|(_, needed)| *needed).flat_map(|(list, _)| list.lines());

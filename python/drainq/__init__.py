@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the module of a public name with its first use, because :mod:`dataclasses` alone takes long to load."""
+    """Import the modules of the public names on first use, because importing :mod:`dataclasses` alone takes long."""
     if name in __all__:
         rooms = ("batch_config", "size_policies", "manager", "backoff", "sigterm")
         for room in map(import_module, (f"drainq.{room}" for room in rooms)):

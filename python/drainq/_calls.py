@@ -1,7 +1,7 @@
 """Python functions that the native module calls: logging, handlers, balancers.
 
-They call user code several times, on threads that may outlive the main thread. Between two such calls there must be no
-native code (``crates/drainq-py/src/gil.rs``).
+Some call user code, on threads that may outlive the main thread. If CPython ends such a thread in a call, the native
+module halts it (``crates/drainq-py/src/guarded_calls.rs``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from drainq.callables import check_answer, check_callable
 from drainq.logger import log as _log
 from drainq.timer import SHARED, Alarm
 
-# ``getLogger`` takes the lock that all of logging shares. A signal handler that raises in there, on the thread of a
-# producer, would leave it locked. So the logger is found once.
+# ``getLogger`` takes the lock that all of logging shares. A signal handler that raises while a producer's thread is in
+# ``getLogger`` would leave the lock locked. So the logger is looked up once, at import.
 
 
 def log(level: str, message: str, error: BaseException | None = None) -> None:
@@ -27,7 +27,7 @@ def report_drops(message: str, on_drop: Callable[[str, int], object] | None, rea
     """Report unhandled items to the log and to ``on_drop``."""
     try:
         log("warning", message)
-    finally:  # Ctrl-C while the line is written does not end ``on_drop``
+    finally:  # ``on_drop`` is called even if Ctrl-C interrupts the log line
         if on_drop is not None:
             try:
                 check_answer("on_drop", on_drop(reason, count))
@@ -36,12 +36,12 @@ def report_drops(message: str, on_drop: Callable[[str, int], object] | None, rea
 
 
 def later(seconds: float, work: Callable[[], object]) -> Alarm:
-    """Call ``work`` on a thread of the timer."""
+    """Call ``work`` after ``seconds`` on a thread of the timer."""
     return SHARED.after(seconds, work)
 
 
 def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any, list[Any]]:
-    """Return the callables of a handler: ``consume``, and ``on_idle``, ``on_close`` and ``on_abandoned`` or None.
+    """Return ``consume`` of a handler, and a list: ``on_idle``, ``on_close``, ``on_abandoned``, each None if missing.
 
     Args:
         name: the name of the caller's parameter.
@@ -49,7 +49,7 @@ def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any,
         loop: the event loop that runs ``async def`` handlers, or None.
         number: the number of the queue.
     Raises:
-        TypeError: the handler has another shape, or a call of it would run nothing.
+        TypeError: the handler is none of these, takes other arguments, or its call would run none of its code.
     """
     taking = {"consume": ("batch",), "on_idle": (), "on_close": (), "on_abandoned": ("batch",)}
     consume, *parts = (part if callable(part := getattr(handler, each, None)) else None for each in taking)
@@ -71,7 +71,7 @@ def handler_parts(name: str, handler: Any, loop: Any, number: int) -> tuple[Any,
 
 
 def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:
-    """Call an error handler. Return the number of items that it put into a durable queue, if it has one."""
+    """Call an error handler. Return the number of items that it put into its durable queue, or 0 if it has none."""
     counts = bool(getattr(handler, "dead_letters", False))
     answer = handler(batch, error)
     check_answer("the error handler", answer)

@@ -73,7 +73,7 @@ class _ConsumerOf(Protocol[_Batched]):
 _HandlerOf = Callable[[list[_Batched]], object] | _ConsumerOf[_Batched]
 _Handler = _HandlerOf[Any]
 _DispatchKey = str | bytes | int | float | tuple[Any, ...] | frozenset[Any] | Enum | date | UUID | None
-"""Values of a ``dispatch_key``. Any hashable one will do at run time; a class as a key is the class of the items."""
+"""Keys, as type checkers know them. At run time any hashable value may be a key. A class is the key of its items."""
 
 _Recipe = tuple[Callable[..., Any], tuple[Any, ...]]
 

@@ -30,7 +30,7 @@ from drainq.errors import WouldDeadlock
 from drainq.threads import run_aside
 
 _AT_ONCE = 200  # items that are produced until the other tasks have a turn
-_SLICE = 0.1  # seconds after which a drain thread looks whether the handlers' event loop was closed
+_SLICE = 0.1  # seconds after which a drain thread checks whether the handlers' event loop was closed
 
 HANDLING: ContextVar[tuple[int, ...]] = ContextVar("drainq_handling", default=())
 """The queues in whose async handlers the current task runs, by number."""
@@ -43,7 +43,7 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
     attempt = queue._attempt(item)
     try:
         if attempt.is_crowded():
-            await asyncio.sleep(0)  # the loop's own wait gives the GIL up
+            await asyncio.sleep(0)  # the event loop releases the GIL while it polls for events
         accepted: bool | None = attempt.try_now()
         if accepted is not None:
             return accepted
@@ -65,7 +65,7 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
 
 
 async def produce_many(queue: Any, items: Iterator[object], number: int, waits: bool) -> int:
-    """Queue items in their order, and return how many were accepted. An item is read after the one before is queued."""
+    """Queue items in order. Return how many were accepted. An item is read only after the item before it was tried."""
     accepted = 0
     for count, item in enumerate(items, start=1):
         accepted += await produce(queue, item, None, number, waits)
@@ -75,7 +75,7 @@ async def produce_many(queue: Any, items: Iterator[object], number: int, waits: 
 
 
 async def remove_handler(queue: Any, number: int, kind: object, timeout: float | None) -> bool:
-    """Remove a handler, on a thread that waits until its queued items are handled."""
+    """Call ``remove_handler`` on a thread, which waits until the handler's queued items are handled."""
     _refuse_in_handler(queue, number, "remove_handler")
     removed: bool = await run_aside(queue.remove_handler, kind, timeout)
     return removed
@@ -117,7 +117,7 @@ async def entered(queue: Any) -> Any:
 
 
 def on_loop(handler: Any, loop: asyncio.AbstractEventLoop | None, number: int) -> Any:
-    """Return a plain function that runs an ``async def`` handler on the loop and waits; other handlers unchanged."""
+    """Return a callable that runs an ``async def`` handler on the loop and waits. Return other handlers unchanged."""
     if loop is None or not is_async(handler):
         return handler
     return _OnLoop(handler, loop, number)
@@ -144,7 +144,7 @@ class _OnLoop:
 
 
 def run_on(loop: Any, coroutine: Coroutine[Any, Any, Any], role: str, function: object) -> Any:
-    """Run a coroutine on another thread's event loop, and wait for its result. Errors name ``role``, ``function``."""
+    """Run a coroutine on another thread's event loop, and return its result. Errors name ``role`` and ``function``."""
     try:
         running = asyncio.run_coroutine_threadsafe(coroutine, loop)
     except BaseException:  # the loop is closed

@@ -4,7 +4,7 @@
 
 1. A time is a number of seconds or a ``datetime.timedelta``.
 2. A whole number is an int, or an object with ``__index__``. A bool is no number.
-3. Each check returns the converted value, so that a value is read once.
+3. A check that converts a value returns the result, so that each value is read once.
 """
 
 from __future__ import annotations
@@ -121,12 +121,12 @@ def flag(name: str, value: Any) -> bool:
 
 
 def member(kind: type[_Enum], value: Any, wanted: str) -> _Enum:
-    """Return the member of an enum for its name.
+    """Return the member of an enum for its value.
 
     Args:
         kind: the enum.
         value: a member, or its value.
-        wanted: the name of the argument and its possible values, for the error.
+        wanted: the beginning of the error's text: the argument's name and its possible values.
     Raises:
         ValueError: there is no such member.
 
@@ -142,7 +142,7 @@ def member(kind: type[_Enum], value: Any, wanted: str) -> _Enum:
 
 
 def refuse_unknown(of: str, given: Collection[str], known: Collection[str]) -> None:
-    """Raise TypeError, with the nearest name, for a keyword that is not known.
+    """Raise TypeError for an unknown keyword. The text suggests the nearest known keyword, or lists all of them.
 
     Example:
         >>> refuse_unknown("BatchQueue", ["bufer_size"], ["buffer_size", "strategy"])
@@ -159,7 +159,7 @@ def refuse_unknown(of: str, given: Collection[str], known: Collection[str]) -> N
 
 
 def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wrap a function so that its error names the right keyword for an unknown one, or the missing one."""
+    """Wrap a function so that a TypeError suggests the name of a misspelt keyword, or of an argument without a name."""
     function = cast(FunctionType, call)
     code, of = function.__code__, function.__qualname__.removesuffix(".__init__")
     reads_all = code.co_flags & CO_VARKEYWORDS  # **settings, which another check reads
@@ -178,7 +178,7 @@ def helpful(call: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def kind_of(value: object) -> str:
-    """Return the name of a value's type with its article, for values that may be secret.
+    """Return the name of a value's type with its article, for errors that must not show the value.
 
     Example:
         >>> kind_of(1), kind_of("1")

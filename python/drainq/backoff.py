@@ -72,7 +72,7 @@ class Backoff:
 
 
 def check_backoff(value: object, name: str = "backoff") -> Backoff:
-    """Return the argument ``name`` if it is a :class:`Backoff`. Raises TypeError, with an example, if it is none."""
+    """Return the argument ``name`` if it is a :class:`Backoff`. Otherwise raise TypeError, with an example."""
     if not isinstance(value, Backoff):
         raise TypeError(f"{name} must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {value!r}")
     return value
@@ -102,7 +102,7 @@ class Tries:
         self._began = self._clock.now()
 
     def spent(self) -> float:
-        """Return the seconds since the first try began."""
+        """Return the seconds since this object was made."""
         return self._clock.now() - self._began
 
     def failed(self, error: BaseException | None = None) -> float | None:

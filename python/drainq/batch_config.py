@@ -87,23 +87,23 @@ class BatchQueueConfig:
         partitions: a :class:`PartitionPolicy`, or the number of partitions. None: one for each of ``threads``; on a
             shared scheduler one.
         partition_selector: a :class:`PartitionSelector` or a callable ``(item, count) -> int``. None:
-            ``PartitionSelector.type_hash()``. A ``consumer`` of several ``threads`` gets ``round_robin()``, so that all
-            of them work, unless ``partitions`` or ``dispatch_key`` is given: items of a type are then out of order.
+            ``PartitionSelector.type_hash()``, or ``round_robin()`` for a ``consumer`` of several ``threads`` if neither
+            ``partitions`` nor ``dispatch_key`` is given. Then all threads work, and items of a type lose their order.
         dispatch_key: a callable ``item -> hashable``: items of one key are of one type; default the
             item's exact class. An ``operator.itemgetter`` or ``attrgetter`` of one name costs least.
         buffer_size: items that fit into one partition; default 10,000, at most 2**30.
         capacity: items that fit into all partitions together; None: as many as their ``buffer_size`` allows. With
-            many partitions it keeps the batches of each type large if memory for the whole is small.
+            many partitions, a ``capacity`` limits the memory without the small batches of a small ``buffer_size``.
         strategy: a :class:`BufferStrategy`, or its name in letters of any case, such as ``"if_possible"``;
             default ``BLOCKING``.
-        consumer: a callable for every batch, whatever the types. Without one, batches go to
-            the handlers that ``add_handler`` registers. Several drain threads call it at the same time.
+        consumer: a callable for every batch, whatever the types. Several drain threads call the
+            consumer at the same time. Without a consumer, batches go to the handlers that ``add_handler`` registers.
         on_error: a callable ``(batch, error)`` for batches whose handler raised; default
             is to log them.
         on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
             for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
-        min_idle: seconds for which a drain thread that finds nothing lets items gather, while they arrive more often
-            than every 10 microseconds (times the drain threads, 50 at most). Otherwise the next item wakes it at once.
+        min_idle: seconds for which a drain thread that found no item lets items gather, while they arrive more often
+            than every 10 microseconds times the number of threads (at most 50). Otherwise the next item wakes it.
         max_idle: the longest sleep, in seconds, of a drain thread with ``on_idle`` handlers: it sleeps ``min_idle``,
             then twice as long each time.
         linger: seconds that a drain thread which was idle lets items gather before it takes
@@ -256,8 +256,8 @@ def _changed(settings: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def queue_config(config: BatchQueueConfig | None, settings: Mapping[str, Any] | None) -> BatchQueueConfig:
-    """Make the configuration of a queue that is given ``config`` and ``settings``. The settings win; without both, the
-    queue has one thread.
+    """Make the configuration of a queue from ``config`` and ``settings``, which win over ``config``. The queue has one
+    thread if ``config`` is None and ``settings`` has neither ``threads`` nor ``shared_scheduler``.
 
     Raises:
         TypeError: ``config`` is no configuration, or there is no such setting.
@@ -277,7 +277,7 @@ def queue_config(config: BatchQueueConfig | None, settings: Mapping[str, Any] | 
 
 
 def partitioning(config: BatchQueueConfig) -> tuple[PartitionPolicy, PartitionSelector | Callable[[Any, int], int]]:
-    """Return the partitions of a queue and their selector; what is not given is chosen so that every thread works.
+    """Return the partitions of a queue and their selector. Defaults are chosen so that every thread can get items.
 
     Example:
         >>> partitioning(BatchQueueConfig(threads=2, consumer=print))
@@ -290,7 +290,7 @@ def partitioning(config: BatchQueueConfig) -> tuple[PartitionPolicy, PartitionSe
 
 
 def native_settings(config: BatchQueueConfig | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings of a queue as ``crates/drainq-py/src/batch/config.rs`` reads them: numbers for policies."""
+    """Return the settings of a queue as ``crates/drainq-py/src/batch/config.rs`` reads them: policies are numbers."""
     config = queue_config(config, settings)
     pool, policy = config.shared_scheduler or (None, config.threads or ThreadPolicy.fixed(1))
     partitions, selector = partitioning(config)
@@ -305,7 +305,7 @@ def native_settings(config: BatchQueueConfig | None, settings: Mapping[str, Any]
     }
 
 
-# What may be passed for each setting. If a plain value can mean only one thing, it is accepted: ``threads=2``.
+# These functions check and convert a setting. A plain value is accepted if it can mean only one thing: ``threads=2``.
 
 
 def _threads(name: str, value: Any) -> ThreadPolicy | None:

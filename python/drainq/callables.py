@@ -77,7 +77,7 @@ def check_answer(name: str, answer: Any) -> None:
     if isinstance(answer, (CoroutineType, GeneratorType, AsyncGeneratorType)):
         text = repr(answer)
         if not isinstance(answer, AsyncGeneratorType):
-            answer.close()  # Python need not warn of it as well
+            answer.close()  # so that Python does not also warn that it was never awaited
         raise TypeError(
             f"{name} returned {text}: nothing of it has run, and nothing will run it. "
             f"It must be a plain function that has done its work when it returns"
@@ -98,7 +98,7 @@ def is_async(value: Any) -> bool:
 
 
 def _refusal(value: Any, arguments: tuple[str, ...]) -> tuple[str, str]:
-    """Return a callable's signature and why the arguments do not fit. Both are empty if they fit or are unknown."""
+    """Return a callable's signature, empty if unknown, and why the arguments do not fit, empty if they may fit."""
     import functools
     import inspect
 
@@ -123,7 +123,7 @@ _GENERATOR = "make it a plain function without yield"
 
 
 def _lazy(value: Any) -> tuple[str, str] | None:
-    """Return the kind of a callable whose call only makes an object, and a remedy."""
+    """Return the kind of a callable whose call runs none of its code, and a remedy. Return None for other callables."""
     import functools
     import inspect
 

@@ -4,7 +4,7 @@
 dependencies when its command runs, so ``drainq --help`` is quick and needs no extra. If the command line begins with a
 command, only the module of that command is loaded.
 
-1. Exit codes: 0 done; 1 done, but some items are not accounted for; 2 a user's mistake; 130 interrupted.
+1. Exit codes: 0 done; 1 done, but an item, a key, an endpoint or a check failed; 2 a user's mistake; 130 interrupted.
 2. A user's mistake is one line on stderr, never a traceback.
 """
 
@@ -56,7 +56,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def _name_commands(parser: argparse.ArgumentParser) -> None:
-    """Make each parser record its command, so that the last one refuses the remaining arguments."""
+    """Make each parser store itself in ``arguments.parser``, so that the innermost one refuses unknown arguments."""
     parser.set_defaults(parser=parser)
     for action in parser._actions:
         for command in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():

@@ -32,7 +32,7 @@ class SystemClock:
 
 
 class MonotonicClock:
-    """The machine's monotonic clock, for times within one process, which no change of the system clock affects."""
+    """The machine's monotonic clock, for times within one process. No change of the system clock affects it."""
 
     def now(self) -> float:
         """Return the seconds since some moment in the past."""

@@ -27,7 +27,7 @@ class WouldDeadlock(DrainqError):
 
 
 class TooManyGroups(DrainqError):
-    """Raised if a batch would add more groups than ``max_groups``. No row of it was added."""
+    """Raised if a batch would bring the number of groups above ``max_groups``. No row of the batch was added."""
 
 
 class UnfitItem(DrainqError, TypeError, ValueError):

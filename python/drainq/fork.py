@@ -8,8 +8,8 @@ with the parent, and each waiting item exists twice. The contract of all of drai
 2. Settings stay. A closed object stays closed.
 3. :func:`renew_in_child` registers an object, which is held weakly. In the child its ``_renew_in_child()`` is called
    once, on the only thread. That method takes no lock that existed before the fork.
-4. :func:`leave_to_parent` keeps objects that the child must neither use nor close (a connection, or a generator that
-   holds one) for ever, so that their destructors never run in the child.
+4. :func:`leave_to_parent` keeps for ever the objects that the child must neither use nor close (a connection, or a
+   generator that holds a connection), so that their destructors never run in the child.
 
 The native classes register themselves. Both registries use ``os.register_at_fork``. On a platform without forks this
 file does nothing.
@@ -36,7 +36,7 @@ class Forkable(Protocol):
 
 
 _numbers = itertools.count()
-_registry: dict[int, weakref.ref[Forkable]] = {}  # in the order of registration; plain, so that no lock can be taken
+_registry: dict[int, weakref.ref[Forkable]] = {}  # in the order of registration; a plain dict takes no lock
 _left_to_parent: list[object] = []
 
 
@@ -51,7 +51,7 @@ def renew_in_child(thing: Forkable) -> None:
 
 
 def leave_to_parent(*things: Any) -> None:
-    """Keep an object of the parent process for ever, so that the child never closes it. Call it in the child."""
+    """Keep objects of the parent process for ever, so that the child never closes them. Call this in the child."""
     _left_to_parent.extend(thing for thing in things if thing is not None)
 
 

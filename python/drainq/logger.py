@@ -5,7 +5,7 @@ lines of a program that configures no logging. But only the log reports that a h
 raised, or that a type has no handler. So this handler passes warnings and errors to Python's last resort, which writes
 them to standard error, as long as no other handler gets them.
 
-Each module gets the logger by its name. The two modules that import this one, :mod:`drainq._calls` and
+Other modules get the logger by its name. The two modules that import this module, :mod:`drainq._calls` and
 :mod:`drainq.fork`, are loaded before any code of the package writes to the log.
 """
 
@@ -27,7 +27,7 @@ class QuietHandler(logging.NullHandler):
         return True
 
     def _is_heard(self, name: str) -> bool:
-        # Not by `getLogger`, which takes the lock that all of logging shares: a signal handler may raise in there.
+        # `getLogger` is not used: it takes the lock that all of logging shares, and a signal handler may raise in it.
         logger: logging.Logger | logging.PlaceHolder | None = log.manager.loggerDict.get(name, log)
         while isinstance(logger, logging.Logger):
             if any(handler is not self for handler in logger.handlers):

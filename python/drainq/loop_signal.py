@@ -11,7 +11,7 @@ import contextlib
 
 
 class LoopSignal:
-    """A signal for the task that creates it. The signal is kept if the task does not wait when it is given."""
+    """A signal for the task that creates it. A signal that comes while the task does not wait ends its next wait."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -75,8 +75,8 @@ class BatchQueueManager:
     ) -> BatchQueue[Any]:
         """Return the queue of this name. Make it if there is none.
 
-        An existing queue keeps its configuration. If ``config`` differs from it in threads, partitions, buffer size,
-        strategy or times, there is a warning. Without ``config`` only the ``settings`` are compared.
+        An existing queue keeps its configuration. If ``config`` asks for other threads, partitions, sizes, strategy
+        or times, a ``DrainqWarning`` is issued. Without ``config`` only the ``settings`` are compared.
 
         Args:
             name, config, settings: as :class:`BatchQueue`.
@@ -138,7 +138,7 @@ class BatchQueueManager:
 
     @staticmethod
     async def shutdown_async(name: str, timeout: Seconds | None = None, *, missing_ok: bool = False) -> bool:
-        """Call :meth:`shutdown` as a coroutine, which may be cancelled as the queue's ``shutdown_async`` may."""
+        """Call :meth:`shutdown` as a coroutine. A cancel has the same effect as on the queue's ``shutdown_async``."""
         number, queue = _to_end(name, missing_ok)
         clean = queue is None or await queue.shutdown_async(timeout)
         _queues.pop(number, None)
@@ -201,7 +201,7 @@ def _make(name: str, config: BatchQueueConfig, handlers: Mapping[Any, Any] | Non
     queue: BatchQueue[Any] = BatchQueue(name, config, handlers=handlers)
     number = next(_numbers)
     _queues[number] = (name, queue, config)
-    # Another thread, or code that ran while the queue was made, may have been quicker.
+    # Another thread, or code that ran while the queue was made, may have registered the name first.
     found = _running(name)
     if found and found[0] is not queue:
         _queues.pop(number, None)
@@ -215,7 +215,7 @@ def _duplicate(name: str) -> DuplicateName:
 
 
 def _infrastructure(config: BatchQueueConfig) -> tuple[object, ...]:
-    """Return the settings except the callables."""
+    """Return the settings that ``get_or_create`` compares. Of callables it compares at most whether they are set."""
     partitions, selector = partitioning(config)
     by_type = isinstance(selector, PartitionSelector) and repr(selector) == "PartitionSelector.type_hash()"
     settings = (getattr(config, name) for name in _INFRASTRUCTURE)

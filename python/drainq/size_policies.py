@@ -32,7 +32,7 @@ class _Policy:
 
 
 class ThreadPolicy(_Policy):
-    """The rule for the number of drain threads, which is applied when a queue is made.
+    """The rule for the number of drain threads. It is applied when a queue is made.
 
     Made by ``fixed``, ``cpu_cores`` or ``cpu_cores_with_base``. A pickle or a copy
     holds the rule, not the number: on another machine ``cpu_cores`` counts that machine's cores.
@@ -108,8 +108,8 @@ class PartitionPolicy(_Policy):
     def adaptive(multiplier: int = 25) -> PartitionPolicy:
         """Ask for a number of partitions that follows the handlers' weights.
 
-        Without handlers there is one per thread. Up to ``threads * multiplier`` there is one per unit of weight, and
-        above that one per two units; at most 1,048,576. Partitions are added while the queue runs and never taken away.
+        Without handlers there is one partition per thread. Up to ``threads * multiplier`` there is one per unit of
+        weight, above that one per two units, at most 1,048,576. A running queue adds partitions and never removes any.
         """
         return _of_partitions("adaptive", "multiplier", multiplier)
 
@@ -131,7 +131,7 @@ def _of_partitions(rule: str, name: str, value: Any) -> PartitionPolicy:
 
 
 class BufferStrategy(Enum):
-    """The action of ``produce`` when the item's partition is full.
+    """The action of ``produce`` when the item's partition, or the queue, is full.
 
     ``BLOCKING`` (the default) waits for room. ``IF_POSSIBLE`` gives up at once. The item counts as rejected.
 

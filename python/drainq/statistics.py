@@ -29,7 +29,7 @@ class Statistics:
     """The base class of all statistics. Each subclass is a frozen dataclass."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the counters by name, for logs, JSON and metrics. The counters of a part are a dictionary.
+        """Return the counters by name, for logs, JSON and metrics. Nested statistics become dictionaries.
 
         Example:
             >>> from drainq import SetQueue
@@ -130,9 +130,9 @@ class BatchQueueStats(Statistics):
             queue if that is less.
         allocated_bytes: the memory of the partitions' buffers.
         rebalances: the number of the balancer's plans that were executed.
-        gil_yields: how often a producer whose partition became full gave up the GIL for a drain thread.
+        gil_yields: how often a producer gave up the GIL for a drain thread that waited for it.
         gil_waits: a histogram of the drain threads' waits for the GIL: a list of ``(seconds, count)``, each with the
-            number of waits shorter than ``seconds`` and not shorter than the entry before.
+            number of waits below ``seconds`` and not below the entry before. The last entry also counts longer waits.
 
     Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is drainq's.
     """
@@ -172,7 +172,7 @@ class BatchQueueStats(Statistics):
 
     @property
     def per_type(self) -> dict[Any, TypeStats]:
-        """A :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them."""
+        """A :class:`TypeStats` by type, or by dispatch key. Every accepted item is counted in one of them."""
         return {name: TypeStats(*counts) for name, counts in self.types}
 
     def as_dict(self) -> dict[str, Any]:
@@ -268,7 +268,7 @@ class MultiQueueStats(SubQueueStats):
     """The counters of a multi-queue at one moment, in total and per sub-queue.
 
     The totals include removed sub-queues. The items that a removed sub-queue still held count as ``removed``, so ``put
-    == got + removed + depth``.
+    == got + removed + depth`` holds.
 
     Attributes:
         depth: items waiting now, including those of disabled sub-queues.
@@ -302,8 +302,8 @@ class SetQueueStats(Statistics):
         put: items put in.
         got: items taken out.
         duplicates: items refused because an equal one was still known.
-        blocked_getters: threads that wait for an item now.
-        blocked_putters: threads that wait for room now.
+        blocked_getters: threads and tasks that wait for an item now.
+        blocked_putters: threads and tasks that wait for room now.
     """
 
     size: int

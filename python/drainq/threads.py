@@ -1,4 +1,4 @@
-"""Starts the daemon threads of drainq, which never delay the interpreter's exit, and closes objects on one."""
+"""Starts the daemon threads of drainq, which never delay the interpreter's exit, and runs waiting calls on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def refuse_green_threads() -> None:
-    """Raise an error if gevent or eventlet has patched ``threading``: a native wait would stop all their threads.
+    """Raise an error if gevent or eventlet has patched ``threading``: a native wait would stop all green threads.
 
     The test is whether ``get_ident`` was replaced, which no debugger and no profiler does.
     """
@@ -81,7 +81,7 @@ def start_aside(call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -
 
 
 class ClosedByBlock:
-    """The blocks, ``with`` and ``async with``, that close an object at their end."""
+    """The base class of objects that ``with`` and ``async with`` close at the end of the block."""
 
     def close(self, timeout: Seconds | None = None) -> bool:
         """Close the object. Return whether that was in time."""

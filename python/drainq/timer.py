@@ -15,7 +15,7 @@ With one timer thread in front of a thread pool, all work would wait in a queue 
 2. No work runs and nothing is logged under the lock. Cancelling takes no lock, so a finaliser may cancel.
 3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
    woken to become the watch. While ``most`` works run, further alarms wait, and the log says so, at most once a minute,
-   when one is a second late.
+   when an alarm is more than a second late.
 4. A child of fork starts without alarms and without threads: the parent's alarms ring in the parent.
 
 The threads are daemons: hanging work never delays the interpreter's exit. A spare thread ends after ``linger`` seconds.
@@ -79,7 +79,7 @@ class Timer:
     """Runs work when its time has come.
 
     Args:
-        most: the most threads, and so the most works that run at once.
+        most: the most threads, and so the most calls of ``work`` at a time.
         linger: seconds that a spare thread waits for work.
         now: returns the time in seconds.
 
@@ -101,8 +101,8 @@ class Timer:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
-        # Reentrant: a collection in here may run a finaliser that sets an alarm. Taken itself, not by its conditions:
-        # their __enter__ and __exit__ are Python code, in which Ctrl-C would leave it locked.
+        # Reentrant: a garbage collection under the lock may run a finaliser that sets an alarm. The lock is entered
+        # directly: its conditions' __enter__ and __exit__ are Python code, in which Ctrl-C would leave the lock locked.
         self._lock = threading.RLock()
         self._earlier = threading.Condition(self._lock)  # the watch waits for it
         self._wanted = threading.Condition(self._lock)  # the spare threads wait for it
@@ -134,11 +134,11 @@ class Timer:
 
     @property
     def has_threads(self) -> bool:
-        """Whether a thread runs; without one, alarms wait until another is set and a thread can be started."""
+        """Whether a thread runs. If none runs, alarms wait until a further alarm is set and a thread can be started."""
         return self._threads > 0
 
     def _call_the_watch(self) -> Callable[[], None] | None:
-        """Notify a thread that can become the watch. Called with the lock held; its result is called without."""
+        """Notify a thread that can become the watch. Called with the lock held. Call the result without the lock."""
         if self._watched:
             self._earlier.notify()
         elif self._spare:
@@ -183,10 +183,10 @@ class Timer:
                     work()
             except BaseException:  # such as SystemExit of a source: the thread continues
                 _log.exception("work of a drainq timer failed")
-            del alarm, work  # or the thread would keep its owner alive while it waits
+            del alarm, work  # else the waiting thread would keep the owner of the work alive
 
     def _next_alarm(self) -> Alarm | None:
-        """Wait for the earliest alarm, or as a spare thread. Return None to end. Called with the lock held."""
+        """Wait, as the watch or a spare thread. Return the due alarm, or None to end. Called with the lock held."""
         while True:
             self._drop_cancelled()
             if self._heap and not self._watched:
@@ -231,7 +231,7 @@ class Repeat:
     Args:
         turn: does the work once. Returns the seconds until the next turn, ``FOREVER`` to sleep until woken, or None to
             end. An exception is logged, and ends the repetition.
-        timer: whose threads run it.
+        timer: the timer whose threads run the turns.
 
     Example:
         >>> left, done = [3, 2, 1], threading.Event()
@@ -253,7 +253,7 @@ class Repeat:
         renew_in_child(self)
 
     def _renew(self) -> None:
-        self._lock = threading.RLock()  # taken itself, as the timer's
+        self._lock = threading.RLock()  # entered directly, as the timer's lock is
         self._ended = threading.Condition(self._lock)
         self._turning: int | None = None  # the thread that runs the turn
         self._woken = False
@@ -279,7 +279,7 @@ class Repeat:
                 self._turn_after(0)
 
     def wake_after(self, seconds: float) -> None:
-        """Begin the repetition with a pause."""
+        """Begin the next turn after ``seconds``. Nothing happens while a turn runs, or after :meth:`stop`."""
         with self._lock:
             if self._turning is None:
                 self._turn_after(seconds)
@@ -288,7 +288,7 @@ class Repeat:
         """Begin no further turn, and wait for the running one.
 
         Returns:
-            True if none is running any more; False if the time ran out, or when called by the turn itself.
+            True if no turn is running any more; False if the time ran out, or when called by the turn itself.
         """
         with self._lock:
             self._stopped = True

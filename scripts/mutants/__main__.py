@@ -1,7 +1,7 @@
 """`make mutants`: plants one known fault after the other and runs the test that must notice.
 
     python -m scripts.mutants                      # all rooms
-    python -m scripts.mutants --room binding       # one room
+    python -m scripts.mutants --room native        # one room
     python -m scripts.mutants ownership_end            # some mutants, of any room
     python -m scripts.mutants --check              # only: does each still apply?
 

@@ -316,5 +316,5 @@ TESTS = ["passes", "running", "safe_code", "whole_queue"]
 """The programs of such tests, beside the library's own."""
 
 UNFENCED = "models::ring::"
-"""The models of the ring must hold, and must notice, without the fence that follows a claim: it is there for
-sleepers, on x86 there is none, and it would stand in for most orderings of the ring."""
+"""The models of the ring run without the fence after a claim, and must pass and notice faults without it. That fence
+is for sleepers, x86 has none, and with it most orderings of the ring could be weaker unnoticed."""

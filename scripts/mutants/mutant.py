@@ -23,8 +23,8 @@ class Mutant:
         new: the text that comes in its place.
         test: the pytest node that must die, from the top of the project; several, with blanks between them,
             if the promise has several sides: one must die.
-        dies: how. "fails": a test fails. "hangs": it may also be without an end, until the limit. "crashes": it
-            may also take the whole process with it.
+        dies: how. "fails": a test fails. "hangs": it may also run until the limit. "crashes": it may also
+            end the whole process.
     """
 
     name: str

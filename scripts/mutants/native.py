@@ -1,4 +1,4 @@
-"""Faults in the binding, as text: each is named in docs/explain/proof.md."""
+"""Faults in the binding and the core's multi-queue, as text: each is named in docs/explain/proof.md."""
 
 from __future__ import annotations
 

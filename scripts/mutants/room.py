@@ -18,10 +18,10 @@ from .mutant import Mutant, Verdict
 from .tree import DoesNotApply, Tree
 
 PATIENCE = 90
-"""Seconds after which a test of a planted fault hangs. The sound tests take far less, one by one."""
+"""Seconds after which a test of a planted fault counts as hanging. Without a fault each test takes far less."""
 
 IMPATIENCE = 45
-"""The same where the mutant says that its test may hang."""
+"""The same for a mutant whose test may hang."""
 
 
 def run_room(mutants: Sequence[Mutant]) -> list[Verdict]:
@@ -48,7 +48,7 @@ def _sound_tests(tree: Tree, mutants: Sequence[Mutant]) -> set[str]:
     ended, note = _pytest(tree, tests, PATIENCE + 10 * len(tests))
     if ended == "passed":
         sound = set(tests)
-    else:  # one of them is to blame: one by one
+    else:  # a test of them fails, so they run one by one
         print(f"without a fault: {note}", flush=True)
         sound = {test for test in tests if _pytest(tree, [test], PATIENCE)[0] == "passed"}
     for test in tests:
@@ -79,7 +79,7 @@ def _run(tree: Tree, mutant: Mutant, sound: set[str]) -> tuple[str, str]:
 
 
 def _pytest(tree: Tree, tests: Sequence[str], patience: float) -> tuple[str, str]:
-    """Run tests on the copy; how they ended, and the last word of pytest."""
+    """Run tests on the copy. Return how they ended, and the failed test or the last line of pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=line", *tests]
     path = {"PYTHONPATH": str(tree.top / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     started = subprocess.Popen(

@@ -21,7 +21,7 @@ NATIVE = "python/drainq/_native.abi3.so"
 
 
 class DoesNotApply(Exception):
-    """The mutant's old text is not in its file, or more than once."""
+    """Raised if the mutant's file is missing, or does not have the old text exactly once."""
 
 
 class Tree:
@@ -31,7 +31,7 @@ class Tree:
         HOME.mkdir(parents=True, exist_ok=True)
         self.top = HOME / "tree"
         self._lock = self._claim()
-        self._sound = b""  # of the file with a fault
+        self._sound = b""  # the content without the fault of the file that has one
 
     def _claim(self) -> IO[str]:
         lock = (HOME / "lock").open("w")
@@ -42,7 +42,7 @@ class Tree:
         return lock
 
     def copy(self) -> None:
-        """Make the copy equal to the working tree: what git tracks, and what it would."""
+        """Make the copy equal to the working tree: the files that git tracks, and those that it does not ignore."""
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
@@ -63,7 +63,7 @@ class Tree:
             path.write_bytes(content)
 
     def build(self) -> str:
-        """Build the native module of the copy; returns the compiler's complaint, or nothing."""
+        """Build the native module of the copy. Return the compiler's complaint, or an empty text."""
         built = subprocess.run(
             ["cargo", "build", "--quiet", "--package", "drainq-py", "--features", "pyo3/extension-module",
              "--target-dir", str(HOME / "build")],

@@ -8,7 +8,7 @@
 //!    ever. It is stored before `len` grows over its first index.
 //! 2. An element is written before `len` grows over it with `Release`, and never again. A
 //!    reader that loads a larger `len` with `Acquire` sees it whole.
-//! 3. Appending is done under `grow`, so one thread at a time.
+//! 3. A thread appends under the lock `grow`, so one thread at a time appends.
 //!
 //! Source: the doubling chunks of the `thread_local` and `boxcar` crates.
 
@@ -36,10 +36,10 @@ pub struct Table<T> {
     grow: Mutex<()>,
 }
 
-/// The address of an element of a table, for as long as the table lives.
+/// The address of an element of a table, which is valid for as long as the table lives.
 pub struct Pinned<T>(NonNull<T>);
 
-// SAFETY: it is only followed through the table, which is Sync if T allows it.
+// SAFETY: the pointer is only followed through the table, which is Sync if T is Send and Sync.
 unsafe impl<T: Send + Sync> Send for Pinned<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Pinned<T> {}
@@ -76,7 +76,7 @@ impl<T> Table<T> {
         self.len.load(order("table_read", Ordering::Acquire))
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -111,7 +111,7 @@ impl<T> Table<T> {
         unsafe { pinned.0.as_ref() }
     }
 
-    /// Returns the elements, as many as there are now.
+    /// Returns an iterator over the elements that the table has now.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map_while(|index| self.get(index))
     }

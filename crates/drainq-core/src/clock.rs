@@ -1,14 +1,14 @@
 //! Time as a value handed in, so that no test has to sleep.
 //!
-//! [`SystemClock`] reads the machine's monotonic clock, [`CoarseClock`] the same more cheaply and less exactly;
-//! [`ManualClock`] stands still until a test moves it. All give a [`Duration`] since an origin of their own.
+//! [`SystemClock`] reads the machine's monotonic clock. [`CoarseClock`] reads it more cheaply and less exactly.
+//! [`ManualClock`] stands still until a test moves it. Each clock returns a [`Duration`] since its own origin.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Tells how much time has passed since an origin that never changes.
 pub trait Clock: Send + Sync {
-    /// Returns the time since the origin of the clock, which never goes back.
+    /// Returns the time since the origin of the clock. This time never decreases.
     fn now(&self) -> Duration;
 }
 

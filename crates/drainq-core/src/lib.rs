@@ -43,13 +43,13 @@
 //!
 //! # Trade-offs
 //!
-//! - The items of one type keep their order and are on one thread at a time; there is no order between types.
+//! - The items of one type keep their order, and one thread at a time handles them. There is no order between types.
 //! - Capacity is per partition. A partition that is full blocks its own producers, or refuses their items, while others
 //!   have room.
-//! - A drain thread naps before it falls idle, so a steady trickle of items is handled in batches, up to
-//!   [`batch::config::MIN_IDLE`] late.
-//! - A counter that producers would share is not kept: what was accepted is read from the rings, so a snapshot of all
-//!   counters takes the locks of all drain threads.
+//! - While items are frequent, a drain thread naps before it falls idle. So items are handled in batches, by default up
+//!   to [`batch::config::MIN_IDLE`] late.
+//! - Producers share no counter of accepted items. The number is read from the rings, so a snapshot of all counters
+//!   takes the locks of all drain threads.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -6,7 +6,7 @@ use drainq_core::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, Par
 use drainq_core::ring::Refusal;
 use std::sync::Arc;
 
-/// Its key, and its number or weight.
+/// An item: its key, and its number or weight.
 struct Item(Key, u64);
 
 impl Keyed for Box<Item> {
@@ -21,7 +21,7 @@ impl Keyed for Box<Item> {
 
 type Queue = BatchQueue<Box<Item>>;
 
-/// A pass takes no more than this many times the largest batch.
+/// A pass stops taking once it holds this many times the largest batch.
 const PASS: usize = 4;
 const MAX_BATCH: usize = 2;
 
@@ -61,7 +61,7 @@ fn a_pass_takes_a_few_batches_at_most() {
     assert_eq!(taken.iter().sum::<u64>() as usize, PASS * MAX_BATCH);
 }
 
-/// More comes in than one pass takes: the next one starts where it stopped.
+/// More items come in than one pass takes: the next pass starts where the last pass stopped.
 #[test]
 fn every_partition_has_its_turn_under_overload() {
     let queue = queue(1, 8, |settings| settings.buffer_size = 4);
@@ -74,7 +74,7 @@ fn every_partition_has_its_turn_under_overload() {
     assert_eq!(taken, [8; 8]);
 }
 
-/// Its threads borrow while it is the only queue, and its items come in when it no longer is.
+/// Two threads borrow from a queue while it is the only one. Its items come in after a second queue was added.
 #[test]
 fn a_queue_that_was_alone_leaves_a_thread_of_the_pool_to_the_next() {
     let pool = Scheduler::<Box<Item>, &str>::new(2);
@@ -122,7 +122,7 @@ fn a_partition_that_comes_after_the_close_is_closed() {
     assert!(queue.is_drained());
 }
 
-/// Items without weight fill the places, so that an item whose weight was admitted finds none.
+/// Items without weight fill the slots, so that an item whose weight was admitted finds no slot.
 #[test]
 fn the_weight_of_an_item_that_was_refused_is_free_again() {
     let queue = queue(1, 1, |settings| (settings.buffer_size, settings.weighed) = (2, true));
@@ -155,7 +155,7 @@ fn the_weight_of_an_item_that_was_refused_is_free_again_in_the_whole_queue() {
     });
     let mut drainer = Drainer::new(queue.clone(), 0);
     for _ in 0..3 {
-        // Items without weight fill the places of the partition; then the queue's bound refuses, then the partition's.
+        // Items without weight fill the slots of partition 0. Then the bound of partition 1 refuses, then the queue's.
         assert_eq!([produce(&queue, 0, 0), produce(&queue, 0, 0)], [Ok(()), Ok(())]);
         assert_eq!(produce(&queue, 0, 1), Err(Refusal::Full), "no slot");
         assert_eq!(
@@ -174,7 +174,7 @@ fn the_weight_of_an_item_that_was_refused_is_free_again_in_the_whole_queue() {
     }
 }
 
-/// The producers share a lock: here, the one thread.
+/// The producers share a lock, for which a single thread stands here.
 #[test]
 fn the_credit_of_a_partition_is_taken_back_when_another_needs_its_places() {
     const CAPACITY: u64 = 1_000;

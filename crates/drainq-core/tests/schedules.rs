@@ -38,8 +38,8 @@ fn schedules(body: fn(locked: bool)) {
     }
 }
 
-/// A tiny queue; its producers have a lock or not. With a lock it is larger, because the fast path is open only
-/// while less than a quarter of a partition is used.
+/// Makes a tiny queue, whose producers share a lock or not. With a lock the queue is larger, because the fast path is
+/// open only while less than a quarter of a partition is used.
 fn world(threads: usize, partitions: PartitionPolicy, buffer_size: usize, locked: bool) -> Arc<World> {
     World::new(Queue::new("world", settings(threads, partitions, buffer_size, locked), Grouping::ByKey), locked)
 }
@@ -148,7 +148,7 @@ fn moves_during_a_shutdown_lose_nothing_and_share_no_handler() {
         let mut others = Threads::new();
         for producer in 0..2 {
             spawn(&world, &mut others, move |world| {
-                // Ends early where the close comes first.
+                // The calls end early if the close comes first.
                 let _open = (1..=4).all(|number| keys.iter().all(|key| world.produce(producer, *key, number)));
             });
         }

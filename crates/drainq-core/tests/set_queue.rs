@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plain model: a list of what waits, a list of what else is known, and until when.
+/// The plain model: lists of the entries that wait, are in flight, or are remembered, and until when they are.
 #[derive(Default)]
 struct Model {
     waiting: Vec<u8>,

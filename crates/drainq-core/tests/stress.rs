@@ -2,11 +2,11 @@
 //! failing handlers, and a close while producers wait for room; round after round.
 //!
 //! Each round ends with exact totals; order within a type and one thread per handler are
-//! checked at each call, on plain memory, so ThreadSanitizer checks them as well. A program
-//! of its own (no test harness), so that nothing but the queue runs under the sanitizer.
+//! checked at each call, on plain memory, so ThreadSanitizer checks them as well. This is a
+//! program without a test harness, so that nothing but the queue runs under the sanitizer.
 //!
-//! DRAINQ_STRESS_SECONDS says how long, 2 if not set. DRAINQ_MUTANT plants a fault, in a
-//! build with `--cfg drainq_mutants`.
+//! DRAINQ_STRESS_SECONDS sets how long the rounds last: 2 seconds if not set. DRAINQ_MUTANT
+//! plants a fault, in a build with `--cfg drainq_mutants`.
 #![cfg_attr(any(loom, drainq_shuttle), allow(unused, reason = "real threads only"))]
 
 mod world;
@@ -14,7 +14,7 @@ mod world;
 use drainq_core::batch::drain_balancer::ThroughputWeighted;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{Grouping, PartitionPolicy, Settings};
-// Not the lock of std, whose slow path is compiled without the sanitizer.
+// This is not the lock of std, whose slow path is compiled without the sanitizer.
 use drainq_core::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ const PRODUCERS: u32 = 4;
 const DRAIN_THREADS: usize = 3;
 /// Items accepted before the close of a round.
 const ITEMS: u64 = 5_000;
-/// Items between two moves, each of which adds a handler too, up to so many.
+/// Items between two moves. Each move also adds a handler, until there are [`HANDLERS`].
 const BETWEEN_MOVES: u64 = 50;
 const HANDLERS: usize = 40;
 
@@ -47,8 +47,8 @@ fn main() {
     println!("stress: {rounds} rounds, {items} items, {moves} moves: every item accounted for");
 }
 
-/// One queue with threads of its own, or two that share theirs, from start to close; returns the items accepted
-/// and the partitions moved.
+/// Runs one queue with its own threads, or two queues that share theirs, from start to close. Returns the number of
+/// items accepted and of partitions moved.
 fn round(seed: u64) -> (u64, usize) {
     if seed % 3 < 2 {
         let world = World::new(Queue::new("stress", settings(seed), Grouping::ByKey), seed % 5 < 2);

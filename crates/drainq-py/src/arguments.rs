@@ -141,7 +141,7 @@ fn not_read(name: &str, wanted: &str, largest: &str, value: &Bound<'_, PyAny>, e
     refused(name, wanted, value)
 }
 
-/// Makes the length of time that the parameter `name` asks for with this number of seconds.
+/// Converts the seconds of the parameter `name` to a duration.
 pub fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         errors::bad_value(if seconds > 0.0 {

@@ -17,7 +17,7 @@ pub enum InCall {
     EventLoop,
 }
 
-/// Makes the exception for a wait of a producer of the queue `name` that would never end.
+/// Makes the exception for a producer of the queue `name` that would wait for ever.
 #[cold]
 pub fn would_deadlock(py: Python<'_>, name: &str, within: InCall) -> PyErr {
     let message = match within {

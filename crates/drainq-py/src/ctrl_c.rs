@@ -37,8 +37,8 @@ pub fn wait<R: Send>(
     }
 }
 
-/// Raises a KeyboardInterrupt, which must not be raised here, in the main thread after the call has returned.
+/// Makes the main thread raise a KeyboardInterrupt after this call has returned, because this call must not raise it.
 pub fn come_again(_py: Python<'_>) {
-    // SAFETY: the GIL is held; it only marks the signal as pending.
+    // SAFETY: the GIL is held, and the function only marks the signal as pending.
     unsafe { ffi::PyErr_SetInterrupt() };
 }

@@ -67,7 +67,7 @@ pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
 }
 
-/// Makes an OSError with `message` and the system's error number, if there is one, which decides its class.
+/// Makes an OSError with `message`. The system's error number, if there is one, decides the error's class.
 pub fn os_error(number: Option<i32>, message: String) -> PyErr {
     match number {
         Some(number) => PyOSError::new_err((number, message)),
@@ -88,7 +88,7 @@ pub fn internal(message: impl Into<String>) -> PyErr {
 /// Makes a MemoryError without allocating memory.
 #[cold]
 pub fn no_memory(py: Python<'_>) -> PyErr {
-    // SAFETY: the GIL is held; it sets an exception that the interpreter made in advance.
+    // SAFETY: the GIL is held. The function sets an exception that the interpreter made in advance.
     unsafe { ffi::PyErr_NoMemory() };
     PyErr::fetch(py)
 }
@@ -129,7 +129,7 @@ pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
     match error.value(py).setattr("accepted", accepted) {
         Ok(()) => error,
         Err(no_attribute) => {
-            // The call still raises an exception whose class cannot have the attribute.
+            // An exception whose class cannot have the attribute is raised without it.
             no_attribute.write_unraisable(py, None);
             error
         }

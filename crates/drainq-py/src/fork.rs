@@ -4,8 +4,8 @@
 //! empty and works, the parent keeps its items, nothing is delivered twice, and no lock is left taken.
 //!
 //! # Invariants
-//! 1. Python code forks with the GIL held, or with all other attached threads stopped. So a lock that a thread takes and releases without releasing the GIL in
-//!    between is free in the child, and the data that it protects is consistent. Such locks need no treatment: those of
+//! 1. Python code forks with the GIL held, or with all other attached threads stopped. So a lock is free in the child,
+//!    and its data consistent, if threads keep the GIL while they hold the lock. Such locks need no treatment: those of
 //!    the registries of queues, pools and forkable objects, of the handlers, and of the drops.
 //! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered ([`register`]) and
 //!    replaces the value in the child, before other code of the child runs. The old value is leaked and never touched
@@ -13,10 +13,10 @@
 //! 3. The contract holds for a fork between calls. A fork in the middle of a call of drainq can happen only in user
 //!    code that the call runs: a callback, a finaliser, a signal handler. The child must not return from there into the
 //!    call, which would use the parent's value. It must end by itself, as a child of `multiprocessing` does. The same
-//!    holds for a coroutine of the parent that the child steps.
+//!    holds for a coroutine of the parent that the child resumes.
 //! 4. Between the fork and the end of the renewal the garbage collector may run in the child, because Python's own
 //!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
-//!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.
+//!    `__traverse__` visits nothing in a cell, and the collector frees no object that it did not visit.
 //! 5. A thread that reads data without the GIL, while other threads write it with the GIL, reads in [`between_forks`].
 //!    A fork waits until that read has ended, and no other begins until the fork is over. No lock is held while fork
 //!    hooks of other modules run. So invariant 1 also holds for the locks that such a thread takes.
@@ -68,8 +68,8 @@ pub fn register(object: Weak<dyn Renew>) {
     registered.push(object);
 }
 
-/// Asks Python to call this module in the child of each fork. The module calls this while it is loaded, so
-/// that its hook comes before the hooks of programs.
+/// Asks Python to call this module before and after each fork. This is called while the module is loaded, so that in
+/// the child the module's hook runs before the hooks of programs.
 pub fn install_hook(py: Python<'_>) -> PyResult<()> {
     RENEWED.store(process::id(), Ordering::Relaxed);
     let os = py.import("os")?;
@@ -87,7 +87,7 @@ pub fn install_hook(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn announce_fork() {
     ANNOUNCED.fetch_add(1, Ordering::Relaxed);
-    // A reader that holds the lock has not seen the announcement; a later reader sees it.
+    // A reader that holds the lock may not have seen the announcement. A later reader sees it.
     drop(reading().lock());
 }
 

@@ -32,7 +32,7 @@ pub fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
 /// Runs `work` of a raw method, which CPython calls with the GIL held.
 ///
 /// Tells PyO3 that the GIL is held, so that references dropped meanwhile are given back at once. PyO3 refuses this once
-/// the interpreter is going away. A finaliser may still call, so `work` runs in any case.
+/// the interpreter is going away. A finaliser may still call the method then, so `work` runs in any case.
 pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     let mut work = Some(work);
     let mut run = || work.take().map(|work| work());
@@ -85,9 +85,9 @@ pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTup
     }
 }
 
-/// Returns what a module has under a name. Only the first call imports.
+/// Returns the object `name` of a module. Only the first call imports the module.
 ///
-/// No lock is held during the import, which runs Python code: that code, or another thread that imports, may call this.
+/// No lock is held during the import. The import runs Python code, which may call this function again.
 pub fn import_once<'a, 'py, T: PyTypeCheck>(
     py: Python<'py>,
     known: &'a PyOnceLock<Py<T>>,
@@ -109,7 +109,7 @@ pub struct PythonFunction {
 }
 
 impl PythonFunction {
-    /// Makes the function of this name in `module`.
+    /// Refers to the function or class `name` in `module`.
     pub const fn of(module: &'static str, name: &'static str) -> Self {
         Self { module, name, function: PyOnceLock::new() }
     }

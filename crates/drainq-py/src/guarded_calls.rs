@@ -1,4 +1,4 @@
-//! The door: every call from this module to a C function of CPython that may run Python code.
+//! The door: a wrapper around each C function of CPython that this module calls and that may run Python code.
 //!
 //! Up to Python 3.13, CPython calls `pthread_exit` in a thread that asks for the GIL while the interpreter is going
 //! away, and glibc's `pthread_exit` unwinds the thread's stack. Rust allows no such unwinding through its frames: the
@@ -22,7 +22,7 @@
 
 use std::mem;
 
-/// Halts the thread for ever when it is dropped, which only unwinding does.
+/// Halts the thread for ever when the value is dropped, which happens only during unwinding.
 struct Halt;
 
 impl Drop for Halt {
@@ -33,7 +33,7 @@ impl Drop for Halt {
     }
 }
 
-/// Runs `work`, one C function that may run Python code. Halts the thread if CPython ends it in there.
+/// Runs `work`, one C function that may run Python code. Halts the thread if CPython ends the thread in `work`.
 #[inline(always)]
 pub fn through_the_door<R>(work: impl FnOnce() -> R) -> R {
     let halt = Halt;
@@ -138,8 +138,8 @@ through_the_door! {
     fn PyObject_VectorcallMethod(a: *mut PyObject, b: *const *mut PyObject, c: usize, d: *mut PyObject) -> *mut PyObject;
 }
 
-// And these in one for a CPython without a GIL, where a thread that waits for an object's lock is not attached. The PyO3
-// that serves 3.13 does not halt a thread by itself.
+// PyO3 calls these only in a module for a CPython without a GIL, in which a thread that waits for an object's lock is
+// not attached. The version of PyO3 for CPython 3.13 does not halt a thread by itself.
 #[cfg(all(Py_GIL_DISABLED, not(Py_LIMITED_API)))]
 through_the_door! {
     fn PyCriticalSection_Begin(a: *mut PyCriticalSection, b: *mut PyObject);

@@ -1,8 +1,8 @@
 //! The interpreter that this module serves: the first of the process that loads it, and no other.
 //!
 //! A sub-interpreter has its own modules and classes, but this crate has statics, and threads that take the GIL
-//! without saying for which interpreter. A call from a second one would wait for the GIL that its own thread
-//! holds. Python 3.12 refuses the import by itself, but only if a sub-interpreter has a GIL of its own.
+//! without saying for which interpreter. A call from a second interpreter would wait for the GIL that its own
+//! thread holds. Python 3.12 refuses the import by itself, but only if a sub-interpreter has a GIL of its own.
 
 use crate::errors;
 use pyo3::ffi;

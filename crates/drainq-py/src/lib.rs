@@ -14,12 +14,12 @@
 //! So call Python first; then lock, copy or move values out, and unlock; then call and drop. A lock is taken with the
 //! GIL held, and released before the GIL is. Hence no thread holds a lock of this crate when a process forks. Without a
 //! GIL read "attached to the interpreter" for "with the GIL held", here and in all files: a fork and a collection stop
-//! the threads that are attached, and none can be stopped under a lock, because there it neither runs Python code nor
-//! waits for an object's lock. The GIL's other effects are in two pairs of files, and the table in
-//! `docs/explain/gil.md` says what makes each thing safe without a GIL: `with_gil.rs` and `without_gil.rs`, and in
-//! `batch/shared_queue` the same names after `push_`. (The core's locks are also taken without the GIL, but nothing in
-//! the core waits for the GIL under them. The thread of the metrics endpoint takes locks without the GIL too, between
-//! forks: `fork.rs`.)
+//! the attached threads. A thread that holds a lock cannot be stopped, because it neither runs Python code nor waits
+//! for an object's lock. The GIL's other effects are in three pairs of files: `with_gil.rs` and `without_gil.rs`, the
+//! same names after `push_` in `batch/shared_queue`, and `batch/gil_yield.rs` and `batch/no_gil_yield.rs`. The table in
+//! `docs/explain/gil.md` says what makes each thing safe without a GIL. (The core's locks are also taken without the
+//! GIL, but nothing in the core waits for the GIL under them. The thread of the metrics endpoint takes locks without
+//! the GIL too, between forks: `fork.rs`.)
 //!
 //! A guard may live for longer than it seems: in `for x in a.lock().iter() { .. }`, `match a.lock().get() { .. }` and
 //! `if let Some(x) = a.lock().pop() { .. }` the guard lives to the end of the block.

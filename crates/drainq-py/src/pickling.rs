@@ -22,7 +22,7 @@ where
     Ok((value.as_any().get_type().getattr(method)?, arguments.into_pyobject(value.py())?))
 }
 
-/// Refuses, with `why`, and what to send `instead`.
+/// Refuses to pickle `value`. The error says `why`, and what to send `instead`.
 pub fn refuse<T: PyClass>(value: &Bound<'_, T>, why: &str, instead: &str) -> PyResult<()> {
     static REFUSE: PythonFunction = PythonFunction::of("drainq.pickling", "refuse");
     REFUSE.call(value.py(), (value, why, instead)).map(drop)

@@ -13,7 +13,7 @@ static REPORT_FAILURE: PythonFunction = PythonFunction::of("drainq._calls", "rep
 static PLAN: PythonFunction = PythonFunction::of("drainq._calls", "plan");
 static CHECK_ANSWER: PythonFunction = PythonFunction::of("drainq.callables", "check_answer");
 static START_THREAD: PythonFunction = PythonFunction::of("drainq.threads", "start_thread");
-/// Reports items that are not handled; calls a function later.
+/// Reports items that are not handled. [`LATER`] calls a function later.
 pub static REPORT_DROPS: PythonFunction = PythonFunction::of("drainq._calls", "report_drops");
 pub static LATER: PythonFunction = PythonFunction::of("drainq._calls", "later");
 static CHECK_CALLABLE: PythonFunction = PythonFunction::of("drainq.callables", "check_callable");
@@ -72,8 +72,8 @@ pub fn handler_parts(
     HANDLER_PARTS.call(handler.py(), (name, handler, event_loop, number))?.extract()
 }
 
-/// Calls an error handler; returns how many items the handler put into a durable queue. Only a handler with a true
-/// attribute `dead_letters` returns a number.
+/// Calls an error handler; returns how many items the handler put into a durable queue. The number is 0 unless the
+/// handler's attribute `dead_letters` is true.
 pub fn report_failure(
     on_error: &Bound<'_, PyAny>,
     batch: &Bound<'_, PyAny>,
@@ -97,8 +97,8 @@ pub fn check_callable(name: &str, value: &Bound<'_, PyAny>, argument: &str) -> P
     CHECK_CALLABLE.call(value.py(), (name, value, argument)).map(drop)
 }
 
-/// Refuses the result of a call if none of its code has run, such as the coroutine of an async function behind a
-/// lambda, which no check before the call can find.
+/// Refuses the result of a call that has run none of its code, such as the coroutine of an async function behind a
+/// lambda. No check before the call can find this.
 pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
     if answer.is_none() {
         return Ok(());

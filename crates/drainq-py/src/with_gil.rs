@@ -1,4 +1,4 @@
-//! Counts and reads objects as a CPython with a GIL allows: the GIL is the lock. `without_gil.rs` has the same names.
+//! Counts references and reads dicts and lists with the GIL as the lock. `without_gil.rs` has the same names.
 
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::prelude::*;
@@ -34,7 +34,7 @@ pub fn learn_how_to_count(py: Python<'_>) {
     HAS_IMMORTAL_OBJECTS.store(py.version_info() >= (3, 12), Ordering::Relaxed);
 }
 
-/// Adds to a counter that is only changed with the GIL held, and read without.
+/// Adds to a counter that threads change only with the GIL held, and read without the GIL.
 #[inline(always)]
 pub fn add(_py: Python<'_>, to: &AtomicU64, more: u64) {
     to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -68,7 +68,7 @@ pub unsafe fn peek_or_set<'a, 'py>(
     (found.is_some() || !PyErr::occurred(key.py())).then_some(found)
 }
 
-/// Runs `work` with an object to itself: no other thread changes a list, or does the same, until Python code runs.
+/// Runs `work` alone with a list: no other thread changes the list, or is alone with it, until Python code runs.
 #[inline(always)]
 pub fn alone_with<R>(_object: &Bound<'_, PyAny>, work: impl FnOnce() -> R) -> R {
     work()

@@ -1,8 +1,8 @@
-//! Counts and reads objects as a free-threaded CPython asks for. `with_gil.rs` has the same names.
+//! Counts references and reads dicts and lists as a free-threaded CPython requires. `with_gil.rs` has the same names.
 //!
 //! An object has two counts there: that of the thread that made it, which is a plain number, and that of all other
-//! threads, which is atomic. A reference of a queue goes into the second one: the drain thread then ends it without the
-//! thread that made the object, so an object that only the queue still has ends on the drain thread, as it does under a GIL.
+//! threads, which is atomic. A queue's reference is counted in the second one. So a drain thread can give it back
+//! without the first thread, and an object that only the queue holds ends on the drain thread, as it does under a GIL.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -63,7 +63,7 @@ pub fn peeked<'a, 'py>(item: Borrowed<'a, 'py, PyAny>) -> Peeked<'a, 'py> {
 ///
 /// # Safety
 ///
-/// None is asked for; `with_gil.rs` asks for something.
+/// There is no requirement here; the same function in `with_gil.rs` has one.
 #[inline]
 pub unsafe fn peek_or_set<'a, 'py>(
     dict: &'a Bound<'py, PyDict>,
@@ -80,7 +80,7 @@ pub unsafe fn peek_or_set<'a, 'py>(
     Some(found.map(|found| Peeked(found, PhantomData)))
 }
 
-/// Runs `work` with the lock of an object: no other thread changes a list, or does the same, until the thread waits.
+/// Runs `work` with the lock of a list: no other thread changes the list, or has its lock, until this thread waits.
 #[inline(always)]
 pub fn alone_with<R>(object: &Bound<'_, PyAny>, work: impl FnOnce() -> R) -> R {
     with_critical_section(object, work)

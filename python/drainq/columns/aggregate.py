@@ -157,8 +157,8 @@ class Aggregate:
 def percentiles(sketches: Any, percents: Sequence[int]) -> pa.RecordBatch:
     """Compute percentiles of many sketches, natively and without the GIL.
 
-    A percentile is the value of the nearest rank, within the sketch's relative accuracy: the smallest value that at
-    least this percentage of the values do not exceed.
+    A percentile is the value of the nearest rank: the smallest value for which at least this percentage of the values
+    are less than or equal to it. The error is at most the sketch's relative accuracy.
 
     Args:
         sketches: bytes of ``DDSketch``, such as from a ``GroupBy``, in an object with Arrow's PyCapsule interface.

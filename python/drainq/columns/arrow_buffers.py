@@ -99,7 +99,7 @@ def one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def ends_of(array: pa.Array) -> bytes:
-    """Return the offsets of lists or texts, one more than there are."""
+    """Return the offsets of an array of lists or texts: one more than it has elements."""
     return _bytes(array, 1, 4, 1) if len(array) else bytes(4)
 
 
@@ -120,7 +120,7 @@ def _bytes(array: pa.Array, buffer: int, width: int, more: int) -> bytes:
 
 
 def array_of(kind: pa.DataType, length: int, *buffers: bytes | None) -> pa.Array:
-    """Make an array of buffers in Arrow's order, of which the first is the validity."""
+    """Make an array from buffers in Arrow's order. The first buffer is the validity."""
     return pa.Array.from_buffers(kind, length, [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers])
 
 

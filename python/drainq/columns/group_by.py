@@ -1,7 +1,7 @@
 """Aggregation by key over pyarrow's group-by, batch by batch.
 
 1. ``_waiting`` holds rows, ``_parts`` partial results. Rows are grouped once there are enough of them. Parts are merged
-   once they have many more than twice the rows of the last merge.
+   once they have over ``PARTIAL_ROWS`` more rows than twice the rows of the last merge.
 2. A refused batch changes nothing, because a batch is kept only after all checks.
 """
 
@@ -21,7 +21,7 @@ from drainq.columns.arrow_buffers import one, plain, table_of
 from drainq.errors import TooManyGroups
 from drainq.pickling import refuse
 
-try:  # the same as in pyarrow.acero, which imports pandas, which is slow
+try:  # pyarrow.acero has the same classes, and imports pandas, which is slow
     from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 except ImportError:
     from pyarrow.acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
@@ -94,7 +94,7 @@ class GroupBy:
             TooManyGroups: there would be more than ``max_groups``.
             KeyError: a column is missing.
             TypeError: a column has a type that its key or aggregate does not accept, or another type than before.
-            ValueError: a value for a sketch is NaN or infinite.
+            ValueError: a sketch gets NaN or infinity, a column comes twice, or only some batches have a counted column.
             RuntimeError: another thread is using these groups.
         """
         with self._alone():

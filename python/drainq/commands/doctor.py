@@ -1,6 +1,6 @@
 """``drainq doctor``: checks whether this machine meets drainq's needs, and what each optional package adds.
 
-1. It changes nothing: it creates no file and starts neither Java nor Spark.
+1. It changes nothing: it creates no file and does not start Spark. It runs ``java -version``.
 2. Exit codes: 0 no check failed (a missing optional package is no failure), 1 a check failed.
 """
 
@@ -27,7 +27,7 @@ from drainq.commands.frame import hung, width
 OLDEST_PYTHON = (3, 10)
 FEW_FILES = 1024
 _OLDEST_JAVA = 17
-_PATIENCE = 20  # seconds for another program to say its version
+_PATIENCE = 20  # seconds for another program to print its version
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "spark": (("pyarrow", "pandas"), "aggregation and sinks inside Spark tasks"),
@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def examine() -> Iterator[Check]:
-    """Run all checks. One that raises is reported as broken."""
+    """Run all checks. A check that raises is reported as broken."""
     for look in (_drainq, _python, _gil, _cores, _files, _sqlite, _java, _pyspark_python):
         yield _guarded(look)
     for extra in EXTRAS:
@@ -221,5 +221,5 @@ def _extra(extra: str) -> Check:
 def _is_there(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # a parent of it
+    except ModuleNotFoundError:  # the parent package is missing
         return False

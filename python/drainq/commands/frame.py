@@ -80,7 +80,7 @@ def _line(row: Row, columns: int) -> str:
         name = f"{name[: wide // 2]}\u2026{name[len(name) - (wide - 1) // 2 :]}"
     line = f"{kind:8}{name:{wide}}"[:columns]
     for text, size in zip(numbers, _WIDTHS):
-        line += f" {text:>{size}}" if len(line) + size < columns else ""  # no part of a number
+        line += f" {text:>{size}}" if len(line) + size < columns else ""  # a number that does not fit is left out
     return line.rstrip()
 
 

@@ -52,8 +52,8 @@ class Scrape:
         return sum(value for found, value in self.samples.get(name, ()) if wanted <= found.items())
 
     def labels(self, name: str, label: str, **having: str) -> list[str]:
-        """Return the values of a label in the samples of a name that have these other labels, each once, in their
-        order."""
+        """Return the values of ``label`` in the samples of ``name`` that have the labels ``having``, each value once,
+        in the order of the samples."""
         wanted = having.items()
         found = (own for own, _ in self.samples.get(name, ()) if label in own and wanted <= own.items())
         return list(dict.fromkeys(own[label] for own in found))

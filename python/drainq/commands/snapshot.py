@@ -21,7 +21,7 @@ def snapshot(now: Scrape, before: Scrape | None) -> dict[str, Any]:
         now: the scrape to show.
         before: an earlier answer of the same process, from which the rates are computed. None: no rates.
     Returns:
-        ``url``, ``error`` and, if there is none, ``version`` and a list for each kind of object.
+        ``url``, ``error`` and, if there is no error, ``version`` and a list for each kind of object.
     """
     if now.error is not None:
         return {"url": now.url, "error": now.error}

@@ -85,7 +85,7 @@ def one_frame(urls: Sequence[str], interval: float, *, as_json: bool, pause: Cal
 
 
 def _live(urls: Sequence[str], interval: float) -> int:
-    """Draw the screen until ``q`` or Ctrl-C. Return the exit code, by the last look."""
+    """Draw the screen until ``q`` or Ctrl-C. Return the exit code of the last frame."""
     with _keys() as asked_to_end, _screen() as draw:
         before: Sequence[Scrape | None] = [None] * len(urls)
         while True:
@@ -103,7 +103,7 @@ def _paused(seconds: float) -> bool:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Yield a function that waits some seconds, or less until ``q`` is typed, and returns whether it was."""
+    """Yield a function that waits for some seconds or until ``q`` is typed, and returns whether ``q`` was typed."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield _paused
         return
@@ -130,7 +130,7 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
 
 class _Plain:
-    """A screen that needs only two control sequences, which every terminal knows: home, and clear the rest."""
+    """A screen that needs only the control sequences that every terminal knows: to go home and to clear."""
 
     def __enter__(self) -> Callable[[list[str]], None]:
         sys.stdout.write("\x1b[2J")

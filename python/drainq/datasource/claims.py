@@ -43,9 +43,9 @@ class Claims:
 
     Args:
         transactions: run in the queue's database.
-        tables: its statements.
-        queue: tells the queue apart from others in the table.
-        consumer: the name.
+        tables: the statements for that database.
+        queue: distinguishes the queue from others in the table.
+        consumer: the consumer's name.
     """
 
     def __init__(self, transactions: Transactions, tables: Tables, queue: str, consumer: str) -> None:
@@ -136,7 +136,7 @@ class Claims:
         return [(int(part), int(count)) for part, count in found]
 
     def messages(self, after: int, upto: int, part: int, parts: int) -> Iterator[Message]:
-        """Return the messages of one part."""
+        """Yield the messages of one part."""
         values = (*self._whose, after, upto, parts, part)
         for key, payload, at in self._run(lambda database: database.execute(self._rows, values)):
             yield key, bytes(payload), at

@@ -38,7 +38,7 @@ class PayloadForm(enum.Enum):
 
     @property
     def codec(self) -> Stored:
-        """The codec that opens such a queue."""
+        """The codec for opening a queue whose payloads have this form."""
         return Stored({"text": "json", "json": "json", "binary": "bytes", "utf8": "java.lang.String"}[self.value])
 
     def encode(self, value: Any) -> bytes:

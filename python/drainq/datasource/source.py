@@ -17,9 +17,9 @@ from drainq.delayed.queue import DelayedQueue
 
 
 class PeekReader(DataSourceReader):
-    """Reads the first messages by due time, without taking one: due or not, leased or not.
+    """Reads the first messages by due time, due or not, leased or not, and takes none of them.
 
-    Spark does not call a batch reader when the query has ended, so it could not acknowledge messages.
+    Spark does not call a batch reader when the query has ended, so the reader could not acknowledge messages.
 
     Args:
         options: the data source's.
@@ -86,7 +86,7 @@ class DrainqDataSource(DataSource):
         """Write the rows of a DataFrame as messages.
 
         Raises:
-            ValueError: the mode is ``overwrite``, or a column is not one of a message.
+            ValueError: the mode is ``overwrite``, or a column is not a column of messages.
         """
         if overwrite:
             raise ValueError("a queue is not overwritten: use .mode('append'); drop_all_messages() empties it")

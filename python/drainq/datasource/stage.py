@@ -1,4 +1,4 @@
-"""Stage: keeps rows that tasks write until the driver publishes them, whole and once.
+"""Stage: keeps the rows of tasks until the driver publishes them, all of them and only once.
 
 # Invariants
 
@@ -7,7 +7,7 @@
    and deletes all staged rows of the write. A recorded write is not published again.
 3. A publication is complete: if a token has another number of rows than its message names, no row is published.
 4. Rows that no message names are never published: rows of failed attempts, of tasks that wrote after Spark killed them,
-   and of drivers that died. They are deleted with the next publication of their write, or after :data:`KEPT` seconds.
+   and of drivers that died. The next publication of their write, or any after :data:`KEPT` seconds, deletes them.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class StagedRows:
             queue: the delayed queue.
             tokens: each with its number of rows, in the order of the partitions.
             published_as: the name of the write and its batch, which are published once.
-            staged_as: the name that its rows are staged under.
-            update: whether a message replaces the one of its key.
+            staged_as: the name under which the rows of the write are staged.
+            update: whether a message replaces the stored message of the same key.
         Returns:
-            False if it was published before.
+            False if the write was published before.
         Raises:
             DrainqError: staged rows are missing.
         """
@@ -105,7 +105,7 @@ class StagedRows:
 
     def _offer(self, database: Database, queue: Any, token: str, rows: int, update: bool) -> None:
         found = 0
-        for first in range(0, rows + 1, MESSAGES_AT_ONCE):  # one more: rows that no message names are found too
+        for first in range(0, rows + 1, MESSAGES_AT_ONCE):  # + 1: rows beyond the named number are found too
             staged = database.execute(self._rows, (token, first, first + MESSAGES_AT_ONCE))
             found += len(staged)
             offers = [ScheduledMessage(key, payload, from_ms(at), update) for key, payload, at in staged]

@@ -1,7 +1,7 @@
 """StreamReader: reads a queue as a stream for Spark. An offset is the number of a claim.
 
-1. ``latestOffset(start)`` means that all claims up to ``start`` are committed, so it deletes them, even without new
-   messages. PySpark before 4.2 passes no ``start``. There ``commit`` deletes them, one batch later.
+1. ``latestOffset(start)`` means that all claims up to ``start`` are committed, so the method deletes them, even without
+   new messages. PySpark before 4.2 passes no ``start``. There ``commit`` deletes them, one batch later.
 2. Existing claims after ``start`` come first: they were made before a crash, and no batch has them. Without ``start``
    they come with new claims: PySpark before 4.2 asks for the offset once under ``availableNow``.
 3. An empty queue is queried at most once in ``pollInterval`` seconds, and the query writes nothing.
@@ -32,7 +32,7 @@ try:
 except ImportError:  # PySpark before 4.2
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Not there yet."""
+        """Stands in for PySpark's class."""
 
     ReadMaxRows = None  # type: ignore[assignment,misc]
 
@@ -172,8 +172,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             opened.close()
 
     def _without_start(self, claims: Claims, most: int | None) -> int:
-        """Claim new messages after the existing claims. The first answer of a process has both, as it may be the only
-        one."""
+        """Claim new messages after the existing claims. The first answer of a process has both, because Spark may
+        ask only once."""
         if self._reported is None:
             self._reported = claims.number()
         if time.monotonic() >= self._look_again:

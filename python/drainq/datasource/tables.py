@@ -35,7 +35,7 @@ STATEMENTS = (
 
 
 class Tables:
-    """The statements for one queue table's further tables, in one dialect.
+    """The statements for the tables that belong to one queue table, in one dialect.
 
     Args:
         table: the queue's table.

@@ -1,4 +1,4 @@
-"""Runs a function in one transaction, on a connection that is opened at first use, and again after it was lost."""
+"""Runs a function in one transaction. The connection is opened at first use, and opened again if it is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Transactions:
     def run(self, work: Callable[[Database], T]) -> T:
         """Run ``work(database)`` in a transaction, and commit. Run it again from its start while the database is away.
 
-        If the answer to a commit is lost, ``work`` may run once more after it, and must notice that.
+        If the answer to a commit is lost, ``work`` may run again after the commit, and must detect the commit.
 
         Raises:
             QueueUnavailable: the database stayed away.
@@ -50,7 +50,7 @@ class Transactions:
         return with_retries(attempt, self._retry, lambda error: passes(error.__cause__ or error))
 
     def close(self) -> None:
-        """Close the connection. The next call opens another one."""
+        """Close the connection. The next :meth:`run` opens another connection."""
         database, self._database = self._database, None
         if database is not None:
             database.close()

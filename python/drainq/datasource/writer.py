@@ -1,9 +1,9 @@
 """Writers of the data source: tasks stage rows, and the driver publishes them.
 
 1. Spark makes a new writer for each micro-batch, and calls ``commit`` in another process than ``write``, so the
-   messages hold all that ``commit`` needs. The name of a streaming batch is Spark's: query and batch.
-2. ``commit`` publishes the rows that the messages name, once. Spark calls it again if it crashed before it recorded the
-   call.
+   messages hold all that ``commit`` needs. Spark's ids of query and batch name a streaming batch.
+2. ``commit`` publishes the rows that the messages name, once. If Spark crashes before it has recorded
+   the call, it calls ``commit`` again.
 3. ``abort`` deletes only staged rows, because it may be called after a ``commit`` that did publish.
 """
 

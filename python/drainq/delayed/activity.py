@@ -116,7 +116,7 @@ class Activity:
             self._handler_time.add(seconds)
 
     def read(self) -> DelayedQueueActivity:
-        """Return the counters of now."""
+        """Return the current counters."""
         with self._lock:
             return DelayedQueueActivity(
                 **self._counts, lateness=self._lateness.read(), handler_time=self._handler_time.read()

@@ -48,7 +48,7 @@ class DelayedQueueStats(Statistics):
             the former name of a renamed class, ``MsgspecCodec(Order, name="OldOrder")``.
         expired: ready messages whose lease has ended without an answer of their consumer: its process has died, or its
             handler hangs or does not extend the lease.
-        longest_held: the longest time, in seconds, that a message has been held; 0.0 if none is in flight. It grows
+        longest_held: the seconds for which a message in flight has been held longest; 0.0 if none is. The value grows
             while a handler hangs and its consumer extends the lease.
     """
 
@@ -122,10 +122,10 @@ class Admin(DeadLetterAdmin):
         holder: str | None = None,
         older_than: Seconds | None = None,
     ) -> int:
-        """Take messages away from their consumers, and make them due now. The delivery counts.
+        """Take messages away from their consumers, and make them due now. The delivery counts as an attempt.
 
-        A consumer that still works on one loses it: its acknowledgement changes nothing, and its handler may run along
-        with the next consumer's.
+        A consumer that still works on such a message loses it: the consumer's acknowledgement changes nothing, and its
+        handler may run at the same time as the next consumer's.
 
         Args:
             key: the message of this key.
@@ -160,7 +160,7 @@ class Admin(DeadLetterAdmin):
     ) -> int:
         """Give waiting messages another due time, by default now. Payload and attempts stay.
 
-        An offer with the former time changes it back.
+        A later offer of the same key with the former time changes the time back.
 
         Args:
             key: the message of this key.
@@ -168,7 +168,7 @@ class Admin(DeadLetterAdmin):
             at, delay: as for :meth:`offer`.
 
         Returns:
-            How many were changed: no message in flight, and none that is due already if the new time is now.
+            How many were changed. Messages in flight do not change, nor do due messages if the new time is now.
 
         Raises:
             ValueError: neither ``key`` nor ``prefix`` is given, or both, or both ``at`` and ``delay``.
@@ -190,7 +190,7 @@ class Admin(DeadLetterAdmin):
         return DelayedQueueStats(*self._session.call(self._session.storage.counts, self._session.kind, now))
 
     def activity(self) -> DelayedQueueActivity:
-        """Return what this process has done with the queue since it opened it. This asks no database.
+        """Return what this process has done with the queue since it opened the queue. This needs no query.
 
         Example:
             >>> from drainq.delayed import DelayedQueue
@@ -221,7 +221,7 @@ class Admin(DeadLetterAdmin):
             reason: a text for other operators. :meth:`queues` shows it, with the time and the name of this process.
 
         Returns:
-            Whether the queue was not paused before. If it was, the first reason stays.
+            True if this call paused the queue. False if the queue was paused before; the first reason then stays.
         """
         if not isinstance(reason, str):
             raise TypeError(f"reason must be a text, got {reason!r}")
@@ -271,7 +271,7 @@ class Admin(DeadLetterAdmin):
     # --- finished work
 
     def history(self, limit: int = 100, *, key: str | None = None) -> list[FinishedAttempt]:
-        """Return the attempts that have ended in queues opened with ``history=``, the latest first.
+        """Return the ended attempts of this queue, the latest first. Objects opened with ``history=`` store theirs.
 
         Args:
             limit: the largest number.
@@ -286,7 +286,7 @@ class Admin(DeadLetterAdmin):
 def _chosen(
     key: str | None = None, prefix: str | None = None, holder: str | None = None, before: int | None = None
 ) -> Chosen:
-    """Return an operator's choice of messages. Refuse conditions that choose none, or by mistake all."""
+    """Return an operator's choice of messages. Refuse a key together with a prefix, and a choice without conditions."""
     if key is not None and prefix is not None:
         raise ValueError("pass key or prefix, not both")
     if key is None and prefix is None and holder is None and before is None:

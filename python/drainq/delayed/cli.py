@@ -112,7 +112,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     worker.add_argument(
         "--metrics-port", type=int, metavar="PORT", help="serve /metrics at 127.0.0.1; 0 takes a free one"
     )
-    _add_queue(worker, required=False)  # --open knows both
+    _add_queue(worker, required=False)  # the function of --open knows the URL and the queue
     _add_quiet(worker)
     worker.set_defaults(run=_guarded(work))
 

@@ -1,4 +1,4 @@
-"""Finds the queue of a ``drainq delayed`` command, or refuses it with a list of the existing names.
+"""Finds the queue of a ``drainq delayed`` command, or refuses the command with a list of the existing names.
 
 A command that only reads creates no file, no table and no name.
 """
@@ -24,7 +24,7 @@ _OF_UNNAMED = tuple(codec().type_name for codec in (MsgspecCodec, JsonCodec, Byt
 
 
 class _Undecoded(BytesCodec):
-    """The bytes of payloads, whatever codec the queue has: no command decodes one."""
+    """A codec that leaves payloads as bytes, in place of any codec of a queue."""
 
     def __init__(self, type_name: str) -> None:
         self.type_name = type_name

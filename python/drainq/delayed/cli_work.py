@@ -1,7 +1,7 @@
 """``drainq delayed work`` and ``backfill``: the commands that run the user's functions.
 
-SIGTERM and SIGINT (Ctrl-C) set ``stop``: running handlers may end within the grace time, then their messages are
-released. A second signal ends the process at once.
+In ``work``, SIGTERM and SIGINT (Ctrl-C) set ``stop``. Handlers may still end within the grace time. Then the messages
+of running handlers are released. A second signal of the same kind ends the process at once.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Codec(Protocol[PayloadT]):
 
     @property
     def type_name(self) -> str:
-        """Names the encoding; queues with different names do not see each other's messages."""
+        """The name of the encoding. Queues whose codecs have different type names do not see each other's messages."""
         ...
 
     def encode(self, payload: PayloadT) -> bytes:
@@ -49,7 +49,7 @@ _PLAIN = {str, int, float, bool, type(None), list, dict}
 class MsgspecCodec(Generic[PayloadT]):
     """JSON by msgspec: str, numbers, bools, None, lists and dicts with str keys are decoded as they were encoded.
 
-    A set is refused unless the type is a set. Inside a payload, a set or a tuple becomes a list.
+    Without ``type`` and ``name`` a set is refused as a payload. Inside a payload, a set or a tuple becomes a list.
 
     Args:
         type: the type to decode to, such as a :class:`msgspec.Struct`; by default the types of JSON.
@@ -141,7 +141,7 @@ class BytesCodec:
     type_name = "bytes"
 
     def encode(self, payload: bytes | bytearray | memoryview) -> bytes:
-        """Return the payload unchanged."""
+        """Return the payload as bytes."""
         if not isinstance(payload, (bytes, bytearray, memoryview)):
             raise UnfitItem(f"BytesCodec encodes bytes, got a {type(payload).__name__}")
         return bytes(payload)
@@ -152,7 +152,7 @@ class BytesCodec:
 
 
 class StrCodec:
-    """Text as UTF-8. Its type name is that of the source's string queues, so that both can share a table.
+    """Text as UTF-8. The source library's string queues have the same type name, so both can share a table.
 
     Example:
         >>> StrCodec().encode("h\u00e9")

@@ -16,8 +16,8 @@ class TimeConfig:
     """The time of a lease, and the interval at which a waiting consumer polls.
 
     Args:
-        acquire_timeout: seconds for which a message belongs to the consumer that polled it. Without an acknowledgement
-            it is delivered again after that.
+        acquire_timeout: seconds for which a message belongs to the consumer that polled it. If the
+            consumer does not acknowledge it by then, it is delivered again.
         poll_period: the most seconds that a waiting consumer sleeps before it polls again. A known due time or offer
             wakes it earlier.
 
@@ -40,8 +40,8 @@ class TimeConfig:
 class RetryConfig:
     """The number of retries of a failed call, and their delays.
 
-    It is used for database calls that failed temporarily (a deadlock, a busy file, a lost connection). It is also the
-    default for messages whose handler raised: :meth:`~drainq.delayed.DelayedQueue.consume` takes others.
+    It applies to database calls that failed temporarily (a deadlock, a busy file, a lost connection). It is also the
+    default for messages whose handler raised; :meth:`~drainq.delayed.DelayedQueue.consume` can override that.
 
     Args:
         backoff: the pauses between the tries.

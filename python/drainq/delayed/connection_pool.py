@@ -17,12 +17,12 @@ class ConnectionPool(ClosedByBlock):
 
     A queue that is opened by a URL has connections of its own, which suits a few queues. With a pool any number of
     queues and their schedules share ``max_connections`` connections, and one more that listens for queues with
-    ``notify=True``. Each queue opens an SQLite file by itself, because a file needs no server's connections.
+    ``notify=True``. With an SQLite file, each queue opens the file itself: there are no server connections to share.
 
     Args:
         url: a database, as for :meth:`DelayedQueue.open`.
-        max_connections: PostgreSQL: the most connections, one of which is for schedules; at least 2. A call waits for
-            one if all are in use.
+        max_connections: PostgreSQL: the most connections, one of which is for schedules; at least 2. If all
+            are in use, a call waits for one.
         prepare: PostgreSQL: as for :meth:`DelayedQueue.open`.
         try_timeout: seconds for one statement, or for waiting for a connection; ``None`` for no limit.
 
@@ -73,10 +73,10 @@ class ConnectionPool(ClosedByBlock):
         return self._connections
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """Close the connections. Close the queues before: afterwards their calls raise ShutDown.
+        """Close the connections. Close the queues first, because their calls raise ShutDown afterwards.
 
         Args:
-            timeout: seconds; it does not wait.
+            timeout: is checked, but closing never waits.
 
         Returns:
             True.

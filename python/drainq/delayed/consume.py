@@ -1,8 +1,8 @@
 """Runs the loops that pass messages to a handler (``consume_loop.py``), on threads and on event loops.
 
-A loop is a generator, which yields each envelope for the handler and each pause. :func:`consume` runs it in the
-caller's thread, or several on threads. :func:`consume_async` resumes it on the queue's threads, and runs the handler
-and waits on the caller's event loop, in one task for each loop.
+A loop is a generator, which yields each envelope for the handler and each pause. :func:`consume` runs a loop in the
+caller's thread, or several loops on threads. :func:`consume_async` resumes each loop on the queue's threads. On the
+caller's event loop, one task for each loop runs the handler and sleeps during pauses.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ async def consume_async(
 
 
 def _within(limit: float, handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
-    """Return a handler that is cancelled after some seconds, and then raises TimeoutError.
+    """Return a handler that cancels ``handler`` after ``limit`` seconds, and then raises TimeoutError.
 
-    The handler runs in a separate task, so a cancel of the consumer is not mistaken for the time limit.
+    ``handler`` runs in a separate task, so a cancel of the consumer is not mistaken for the time limit.
     """
 
     async def limited(envelope: Any) -> object:

@@ -1,19 +1,19 @@
 """The loop that passes messages to a handler: fetches, acknowledges, releases, buries.
 
 The loop is a generator, which yields each envelope for the handler and each pause. ``consume.py`` runs it. A prefetched
-message can follow the last one without a step of the generator, if the caller must not wait.
+message can follow the last one without a step of the generator, if that involves no wait.
 
 One statement acknowledges a message and fetches the next, so a message costs one round trip and one commit. If the
 handler is quick, several messages share them (see :mod:`drainq.delayed.consume_prefetch`).
 
 # Invariants
 
-1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only after the database has
-   acknowledged them.
+1. ``_done``, or the prefetch, holds the handled messages until the database has acknowledged them, or the loop has
+   ended.
 2. Every fetched message is acknowledged, released or buried, even if the loop is stopped or interrupted. If the
    database could not record that, the message is delivered again when its lease ends.
 3. A temporary failure of the database never ends the loop. The loop itself tries again, once in each step, so that it
-   checks ``stop`` in between. Only QueueBroken ends it.
+   checks ``stop`` in between. Of the database's errors, only QueueBroken ends the loop.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ class ConsumerLoop:
         self._freed: set[str] = set()  # the groups of messages that the next fetch acknowledges
         self.handled = 0
         self.took = 0.0
-        self._envelope: Leased | None = None  # that the handler has
+        self._envelope: Leased | None = None  # the envelope that the handler has
         self._rows: Sequence[Row] = ()  # its messages
-        self._taken: Prefetched | None = None  # what waits behind it
+        self._taken: Prefetched | None = None  # the prefetch that holds the next messages
         self._too_late = 0  # the time (milliseconds) from which ``_taken`` is given back
         self._tries = Tries(session.retry.backoff)
         self._backoff = backoff
@@ -164,7 +164,7 @@ class ConsumerLoop:
     def follow(self) -> Leased | None:
         """Return the next prefetched message, after the handler has returned from the last.
 
-        Returns None, so that the generator continues, if none is left, or if the next step might wait: for the
+        Returns None, so that the generator continues, if no message is left, or if the next step might wait: for the
         database, or for a lock held during a database call.
         """
         taken, envelope, session = self._taken, self._envelope, self.session
@@ -221,7 +221,7 @@ class ConsumerLoop:
         size = self._pace.size()
         fetched, _ = session.take_once(done, max(self._batch_size, size), self._limits, lock, again=again)
         if len(fetched.rows) < size and any(row.group is not None for row in fetched.rows):
-            self._pace.disturbed()  # there are no more groups than that, and other consumers need one
+            self._pace.disturbed()  # this fetch took a message of every free group; other consumers need one
         self._done, self._was_asked = None, False
         if done is not None:
             report_lost(fetched.acked, done)
@@ -230,8 +230,8 @@ class ConsumerLoop:
         return fetched
 
     def _leaves_a_group(self, rows: list[Row]) -> bool:
-        """Return whether a group of the acknowledged messages may have a message for another consumer. If this fetch
-        found none, no other would."""
+        """Return whether a group of the acknowledged messages may have a message for another consumer. If this
+        fetch found no message, another consumer would find none, either."""
         freed, self._freed = self._freed, set()
         return bool(freed and rows) and not freed <= {row.group for row in rows}
 
@@ -279,7 +279,7 @@ class ConsumerLoop:
         try:
             error = yield envelope
         finally:
-            envelope, self._envelope = self._envelope, None  # one that followed the first, perhaps
+            envelope, self._envelope = self._envelope, None  # :meth:`follow` may have replaced it
             self._keeper.let_go()
             self.session.activity.handled(self.took)
             if not (error is None or isinstance(error, Exception)) and envelope._rows and not envelope._settled:
@@ -319,7 +319,7 @@ class ConsumerLoop:
             self._try_again_later(envelope, error)
 
     def _try_again_later(self, envelope: Leased, error: Exception) -> None:
-        """Release the messages of a failed handler for a later try, or bury them after the last one."""
+        """Release the messages of a failed handler for a later try, or bury those without attempts left."""
         session, held = self.session, envelope._held()
         try:
             for row in envelope._rows:

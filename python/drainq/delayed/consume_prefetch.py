@@ -12,7 +12,7 @@ no message is prefetched.
    the handled ones.
 3. A redelivered message, and one with ``max_attempts=1``, is handled without a prefetch. So a handler that kills its
    process costs each message behind it at most one delivery, and never its only one.
-4. No message is passed to the handler after half of its lease.
+4. A prefetched message is passed to the handler before half of its lease has passed, or not at all.
 
 Source: the prefetch count of AMQP's ``basic.qos``; the adapting size and the first three invariants are drainq's.
 """
@@ -34,13 +34,13 @@ _ENOUGH = 10
 """Quick calls of the handler after which messages are prefetched."""
 _MOST_CREDIT = 20
 _COST = 5
-"""Quick calls that one slow call cancels: a rare slow call may be the machine's fault, many are the handler's."""
+"""Quick calls that one slow call cancels: a rare one may be the machine's fault, but many are the handler's."""
 _REST = 100
-"""Calls without a prefetch after a prefetch was settled, failed, or found too few messages of different groups."""
+"""Quick calls without a prefetch after one was settled or failed, or messages of too few groups were found."""
 
 
 class Pace:
-    """Decides how many messages the next fetch takes. Each quick call of the handler raises the number.
+    """Decides how many messages the next fetch takes. Enough quick calls of the handler raise it from 1 to ``most``.
 
     Args:
         most: the largest number; 1: no prefetch.
@@ -101,9 +101,9 @@ class Prefetched:
         self._handled: list[int] = []
         self._lock = lock
         self._now, self._ack, self._release = now, ack, release
-        self._mutex = threading.Lock()  # held during database calls: a message is handed over or released
+        self._mutex = threading.Lock()  # held during database calls, so no message is both handed over and released
         self.was_settled = False
-        """Whether a call of another part of the program settled them before their consumer did."""
+        """Whether another part of the program settled the messages before their consumer did."""
 
     def next(self) -> tuple[Row, Any] | None:
         """Return the next message for the handler, or None if none is left."""
@@ -118,7 +118,7 @@ class Prefetched:
     def swap(self, handled: int) -> tuple[Row, Any] | None:
         """Note the id of a handled message and return the next one.
 
-        Returns None, and notes nothing, if none is left, or if a call of the database is settling them.
+        Returns None, and notes nothing, if no message is left, or if another call is settling the messages.
         """
         if not self._mutex.acquire(blocking=False):
             return None

@@ -1,14 +1,14 @@
 """Coroutines of the delayed queue: the twins of the calls that wait, whose names end in ``_async``.
 
-A call of the database runs on a thread of the queue, at most as many at once as the queue has connections. The event
+Database calls run on threads of the queue, at most as many calls at once as the queue has connections. The event
 loop's default executor is not used, because waiting database calls would block the program's other work there. It also
 ends with the loop, but a cancelled poll must release its messages even after ``asyncio.run`` has ended. Waiting for a
 message uses a :class:`~drainq.loop_signal.LoopSignal`, so ten thousand waiting tasks hold no thread.
 
 # Invariants
 
-1. One of these threads releases the messages that a cancelled call takes, even if the loop has ended.
-2. :meth:`CallThreads.close` returns only when they are released, or time runs out.
+1. A separate thread releases the messages that a cancelled call takes, even if the loop has ended.
+2. :meth:`CallThreads.close` returns only when these messages are released, or time runs out.
 3. A forked child has its own threads and ignores the parent's calls.
 """
 
@@ -129,8 +129,8 @@ class CallThreads:
     async def take(self, call: Callable[[], R], give_back: Callable[[R], object]) -> R:
         """Run the call in a thread and return its result. When cancelled, pass the result to ``give_back``.
 
-        If the event loop is closed before the task has ended, as ``asyncio.run`` never does, a message that was taken
-        comes back when its lease ends.
+        If the event loop is closed before the task has ended, which ``asyncio.run`` never does, a message that was
+        taken is delivered again when its lease ends.
         """
         running = self.submit(call)
         try:
@@ -166,7 +166,7 @@ class CallThreads:
         return returned
 
     def close(self, timeout: float) -> bool:
-        """Wait for results that are being released, at most ``timeout`` seconds. No call begins after that.
+        """Wait, at most ``timeout`` seconds, for results that are being released. Then end each thread after its calls.
 
         Returns:
             False if the time ran out.

@@ -1,12 +1,12 @@
 """DatabaseClock: the database's clock, for programs on machines whose clocks differ.
 
 The database is queried every ten seconds, because a query at each call would double the round trips. In between, the
-machine's monotonic clock continues its time.
+machine's monotonic clock continues the database's time.
 
 # Invariant
 
-The time is never ahead of the database's, except for the drift of two quartzes in ten seconds. It is behind by at most
-the time that the answer took. So no message is taken before it is due.
+The time is never ahead of the database's, except for the drift of two quartzes since the last answer. It is behind by
+at most the time that this answer took. So no message is taken before it is due.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DatabaseClock(SystemClock):
     def __init__(self, ask: Callable[[], float], *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._monotonic = monotonic
-        self._ahead: float | None = None  # seconds, of the monotonic clock
+        self._ahead: float | None = None  # seconds by which the database is ahead of the monotonic clock
         self._ask_at = 0.0
         self._renew_in_child()
         renew_in_child(self)

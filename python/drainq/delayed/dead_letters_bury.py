@@ -1,7 +1,7 @@
 """Decides which messages become dead letters: those delivered too often, and those that cannot be decoded.
 
-There are two limits. ``max_attempts`` of a queue is checked when a message is taken: it counts deliveries without an
-acknowledgement, also after a crash. A consumer's limit is checked when its handler has failed. A message's own
+There are two limits. ``max_attempts`` of a queue is checked when a message is taken, so that deliveries that ended in a
+crash count, and at ``nack``. A consumer's limit is checked when its handler has failed. A message's own
 ``max_attempts`` takes the place of both.
 
 The session of a queue (``storage_session.py``) moves the messages by the storage's ``bury``.

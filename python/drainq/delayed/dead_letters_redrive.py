@@ -25,8 +25,8 @@ class DeadLetterAdmin:
         """Return the dead letters with their reasons, the latest first.
 
         Args:
-            prefix: only those whose keys begin with it.
-            limit: the largest number.
+            prefix: return only dead letters whose keys begin with it.
+            limit: the most dead letters to return.
         """
         session, most = self._session, check_count("limit", limit)
         if prefix is None:

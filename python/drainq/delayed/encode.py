@@ -27,12 +27,12 @@ from drainq.delayed.storage.records import Offer
 from drainq.errors import UnfitItem
 
 _MANY = 8
-"""The number of messages from which checking them together is faster than one by one."""
+"""The smallest number of messages for which one check of all is faster than a check of each."""
 _AT_ONCE = 1000
-"""The most messages that one native call converts. So none keeps the GIL from an event loop for longer than a few
+"""The most messages that one native call converts. So no call keeps the GIL from an event loop for longer than a few
 milliseconds."""
 _PARTS = attrgetter("key", "payload", "schedule_at", "can_update", "priority", "max_attempts", "group")
-_new = tuple.__new__  # a named tuple without the call of its Python constructor
+_new = tuple.__new__  # makes a named tuple without a call of its Python constructor
 
 
 def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec, now: int) -> list[Offer]:

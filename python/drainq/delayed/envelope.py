@@ -2,8 +2,8 @@
 
 # Invariant
 
-An envelope, or a batch, belongs to exactly one acquisition, whose lock it holds. A message that was updated, or taken
-over after the lease ended, has another lock. So a late call changes nothing and returns False.
+An envelope, or a batch, belongs to exactly one acquisition, whose lock it holds. A message that was updated has no
+lock, and one that was taken over has another. So a late call changes nothing and returns False.
 
 Source: ``AckEnvelope`` of funfix ``delayedqueue``; ``nack``, ``extend``, ``ack_some`` and attempts are drainq's.
 """
@@ -37,8 +37,8 @@ class Leased:
     Attributes:
         source: the name of the queue.
         revoked: whether ``consume`` has found, when it extended the lease, that the message was dropped, released,
-            updated or taken over, or has given it back at the end of the grace or of the time limit. A long handler can
-            end early then.
+            updated or taken over, or has given the message back at the end of the grace or of the time limit. A long
+            handler can check it and end early.
     """
 
     def __init__(self, session: Session, rows: Sequence[Row], lock: str | None, polled_at: int) -> None:
@@ -56,7 +56,7 @@ class Leased:
 
     @property
     def delivery_type(self) -> DeliveryType:
-        """REDELIVERY if any of its messages was delivered before."""
+        """REDELIVERY if any of the messages was delivered before, else FIRST_DELIVERY."""
         return (
             DeliveryType.REDELIVERY if DeliveryType.REDELIVERY in self.delivery_types else DeliveryType.FIRST_DELIVERY
         )
@@ -76,7 +76,7 @@ class Leased:
 
         Returns:
             True if all messages were still leased and are deleted now. False if a message was updated, taken over or
-            removed in the meantime; such a message is unchanged. True for an empty batch.
+            removed in the meantime; this call leaves such a message alone. True for an empty batch.
 
         Raises:
             ValueError: ``connection`` with a message that was only read, with a queue in memory, or with ``history``.
@@ -255,13 +255,13 @@ class AckBatch(Leased, Generic[T]):
         """Acknowledge these messages of the batch. The others stay leased.
 
         Args:
-            keys: keys of messages in this envelope.
+            keys: keys of messages in this batch.
 
         Returns:
             True if all of them were still leased and are deleted now.
 
         Raises:
-            KeyError: a key is not in this envelope, or was acknowledged before.
+            KeyError: a key is not in this batch, or was acknowledged before.
         """
         wanted = set(keys)
         unknown = wanted.difference(row.key for row in self._rows)

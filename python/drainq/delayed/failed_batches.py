@@ -55,13 +55,13 @@ def to_delayed_queue(
 
     Args:
         queue: the delayed queue; its codec must encode ``{"batch": [...], "error": "..."}``, as the default one does.
-        delay: seconds until they are delivered again.
-        key_prefix: the first part of their keys; the rest is unique.
+        delay: seconds until a failed batch is delivered again.
+        key_prefix: the first part of the messages' keys; the rest is unique.
         encode_item: converts an item for the codec; by default unchanged.
 
     Returns:
-        A callable ``(batch, error)`` that returns how many items it stored. If the database refuses, it raises, and
-        the batch queue logs the batch as lost in its error handler.
+        A callable ``(batch, error)`` that returns how many items it stored. If the batch cannot be stored, the
+        callable raises: the batch queue logs both errors and counts the batch as failed.
 
     Example:
         >>> with DelayedQueue.open("memory:", "retries") as retries:

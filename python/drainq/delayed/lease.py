@@ -1,10 +1,10 @@
 """LeaseKeeper: extends a lease while a handler runs.
 
-The keeper checks every sixth of a lease, and at least twice a second, on a thread of the process's timer. It extends a
-lease that has lasted a third of its length, so a lease never passes half its length while the process lives. A handler
-that ends before the extension costs no statement. When a second check sees the same envelope, the keeper releases the
-prefetched messages that wait for the handler. A handler on a thread cannot be ended, so after its time limit the keeper
-takes the messages from it.
+The keeper checks every sixth of a lease (or quarter of a time limit, if that is shorter), at least twice a second, on a
+thread of the process's timer. It extends a lease that has lasted a third of its length, so a lease never passes half
+its length while the process lives. A handler that ends before the extension costs no statement. When a second check
+sees the same envelope, the keeper releases the prefetched messages that wait for the handler. A handler on a thread
+cannot be ended, so after its time limit the keeper takes the handler's messages away.
 
 # Invariant
 
@@ -35,9 +35,9 @@ class LeaseKeeper:
     """Extends the lease of the envelope whose handler runs. A context manager.
 
     Args:
-        session: of the queue.
+        session: the session of the queue.
         time_limit: seconds that a handler may run; None: any time.
-        overdue: called with the envelope, already revoked, of a handler that runs longer.
+        overdue: called when a handler runs longer, with its envelope, which is already revoked.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class LeaseKeeper:
         self.was_overdue = self._seen = False
 
     def follow(self, take: Callable[[], Leased | None], now: float) -> Leased | None:
-        """Keep, from ``now`` on, the lease of the envelope from ``take``, if any, and no longer the last one's.
+        """Take the next envelope by ``take``, and from ``now`` on keep its lease in place of the last envelope's.
 
-        Returns None, and changes nothing, if a check is running, which may wait for the database, or if the messages
-        were taken from the handler.
+        Returns None, and changes nothing, if ``take`` returns None, if a check is running (it may wait for the
+        database), or if the messages were taken from the handler.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -142,7 +142,7 @@ class LeaseKeeper:
     def _extend(self, envelope: Leased) -> None:
         if envelope._settled:
             return
-        begun = self._session.clock.now()  # a try that takes long must not make the lease look younger than it is
+        begun = self._session.clock.now()  # the lease counts from the start of a try, which may take long
         try:
             kept = envelope.extend(self._lease)
         except ShutDown:

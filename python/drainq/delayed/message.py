@@ -40,7 +40,7 @@ class OfferOutcome(enum.Enum):
 
 
 class DeliveryType(enum.Enum):
-    """The kind of a delivery: the first, or a later one, when another consumer may have handled the message."""
+    """The kind of a delivery: the first, or a later one, before which another consumer may have handled the message."""
 
     FIRST_DELIVERY = "first_delivery"
     REDELIVERY = "redelivery"
@@ -158,6 +158,6 @@ def from_ms(ms: int) -> datetime:
 
 
 def error_text(error: BaseException | str) -> str:
-    """Return a reason as text of limited length that every database can store."""
+    """Return a reason as text of at most 2,000 characters, without NUL or lone surrogates."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")[:_ERROR_LENGTH]

@@ -54,10 +54,10 @@ class OfferMethods(Generic[T]):
         Args:
             key, payload, priority, max_attempts, group, connection: see :meth:`offer_or_update`.
             at: the due time: an aware datetime, or seconds since the epoch; ``None``: now.
-            delay: seconds from now until it is due, or a timedelta; not together with ``at``.
+            delay: seconds from now until the message is due, or a timedelta; not together with ``at``.
             replace: whether a message of this key gets this payload and time, as :meth:`offer_or_update` does; if not,
-                it stays as it is, as with :meth:`offer_if_not_exists`. An offer without ``at`` and
-                ``delay`` has a new time whenever it is repeated.
+                the message stays as it is, as with :meth:`offer_if_not_exists`. An offer without ``at``
+                has a new time whenever it is repeated.
 
         Returns:
             CREATED, UPDATED or IGNORED.
@@ -101,10 +101,10 @@ class OfferMethods(Generic[T]):
             priority: of the due messages, those with a lower number are delivered first.
             max_attempts: how often this message is delivered before it becomes a dead letter, in place of the limits of
                 the queue and its consumer; ``None``: those apply.
-            group: messages of one group are delivered by due time, one at a time. One that failed holds back the others
-                until it is acknowledged or becomes a dead letter. 1 to 200 characters; ``None``: no group.
+            group: messages of one group are delivered by due time, one at a time. A failed message holds back the later
+                ones until it is acknowledged or becomes a dead letter. 1 to 200 characters; ``None``: no group.
             connection: your own ``sqlite3`` or ``psycopg`` connection to the same database, or a Session or Connection
-                of SQLAlchemy on such a driver; for a coroutine an async one on psycopg, too. The offer is part of your
+                of SQLAlchemy on such a driver; coroutines also accept async ones on psycopg. The offer is part of your
                 transaction and takes effect when you commit.
 
         Returns:
@@ -130,7 +130,7 @@ class OfferMethods(Generic[T]):
         group: str | None = None,
         connection: Any = None,
     ) -> OfferOutcome:
-        """Store a message unless there is one of this key.
+        """Store a message unless a message of this key exists.
 
         Args:
             key, payload, schedule_at, priority, max_attempts, group, connection: see :meth:`offer_or_update`.

@@ -3,7 +3,7 @@
 # Invariant
 
 While a thread of the queue uses an async connection, no other task uses it: the caller's task holds the connection's
-lock until that thread is done, also when it is cancelled.
+lock until that thread is done, even if the task is cancelled.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class IsSet(Protocol):
 
 
 def _give_back(queue: PollMethods[Any], taken: Leased | None) -> None:
-    """Release what a cancelled coroutine took."""
+    """Release the messages that a cancelled coroutine took."""
     if taken is not None and taken._lock is not None:
         queue._session.release(taken._held())
 
@@ -65,7 +65,7 @@ class PollMethods(Generic[T]):
     _session: Session
 
     def try_poll(self) -> AckEnvelope[T] | None:
-        """Take the earliest due message, if there is one now.
+        """Take the first due message by priority and due time, if a message is due now.
 
         Returns:
             The message, leased for ``acquire_timeout``; ``None`` if no message is due.
@@ -75,10 +75,10 @@ class PollMethods(Generic[T]):
         return self._look()[0]
 
     def try_poll_many(self, n: int) -> AckBatch[T]:
-        """Take up to ``n`` due messages, earliest first, as one batch.
+        """Take up to ``n`` due messages, in the order of priority and due time, as one batch.
 
         Args:
-            n: the largest number, up to 2,147,483,647; 0 or less takes no message.
+            n: the most messages, up to 2,147,483,647; 0 or less takes no message.
 
         Returns:
             A batch, which may be empty.
@@ -89,7 +89,7 @@ class PollMethods(Generic[T]):
         return AckBatch(self._session, payloads, rows, lock if rows else None, self._session.now())
 
     def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
-        """Wait for a due message and take the earliest.
+        """Wait until a message is due, and take it. Of several, take the first by priority and due time.
 
         Args:
             timeout: seconds of real time to wait; ``None`` waits for ever.
@@ -194,7 +194,7 @@ class PollMethods(Generic[T]):
         When the handler returns, its messages are acknowledged, by the next fetch or just before it. When it raises,
         they are due again after ``backoff``, and become dead letters after the last attempt. While the handler runs,
         the lease is extended. After a lost database connection the loop waits and connects again. When ``stop`` is set,
-        the handler may finish, and messages fetched later are released.
+        a running handler may finish, and fetched messages that no handler has yet are released.
 
         Args:
             handler: called with an :class:`AckEnvelope`, or an :class:`AckBatch` if ``batch_size`` is more than 1.
@@ -204,26 +204,26 @@ class PollMethods(Generic[T]):
                 ``max_attempts``, else one more than ``retry.max_retries``.
             backoff: how long a message waits after a failure, such as ``Backoff(60, 3600)`` for a mail. By default
                 that of ``retry``, which starts at 0.1 s.
-            max_in_flight: the most messages of the queue in flight, over all consumers; exact if each consumer has it.
-                Or a mapping from key prefixes to such limits, as ``{"": 20, "mail/": 2}``, with ``""`` for the whole
+            max_in_flight: the most messages of the queue in flight, over all consumers; exact if each consumer sets it.
+                Or a mapping of key prefixes to such limits, e.g. ``{"": 20, "mail/": 2}``, with ``""`` for the whole
                 queue: a message whose prefix is full waits, and later messages pass it. ``None`` for no limit. When a
                 limit is reached, a consumer in another process polls again after at most a poll period.
             prefetch: PostgreSQL: the most messages that one statement takes, and the next one acknowledges, if the
                 handler needs about a millisecond or less and does not use this queue itself. They are handled one by
-                one. If the process is killed, as many may be delivered again. 1: take a message only when the handler
-                is free, and acknowledge each by itself. It is always 1 with ``batch_size``, ``max_in_flight`` or
-                ``max_attempts=1``.
-            until: ``"empty"`` to return as soon as no message is due, as a test on a frozen clock needs it.
+                one. If the process is killed, up to that many are delivered again. 1: take a message only when the
+                handler is free, and acknowledge each one by itself. It is always 1 with ``batch_size``,
+                ``max_in_flight`` or ``max_attempts=1``.
+            until: ``"empty"`` to return as soon as no message is due, which a test on a frozen clock needs.
             concurrency: how many handlers run at once. With more than 1 they run on threads, and this thread waits for
                 them. The handler must be thread-safe.
             grace: seconds for which running handlers may continue after ``stop`` was set, or this thread was
                 interrupted by Ctrl-C or :func:`drainq.stop_on_sigterm`. Then their messages are released, without
-                counting the delivery, the call returns, and an acknowledgement by such a handler changes nothing. With
-                a number, a single handler, too, runs on a thread. ``None``: until they end.
-            time_limit: seconds that a call of the handler may take. Then its messages have failed with a TimeoutError:
+                counting the delivery, the call returns, and an acknowledgement by such a handler changes nothing. If
+                it is set, even a single handler runs on a thread. ``None``: until the handlers end.
+            time_limit: seconds that a call of the handler may take. After that, its messages fail with a TimeoutError:
                 they are due again after ``backoff``, or become dead letters after the last attempt. A thread cannot be
                 ended: the handler runs on with ``envelope.revoked`` True, its acknowledgement changes nothing, and this
-                consumer continues when it returns. ``None``: any time.
+                consumer continues when the handler returns. ``None``: any time.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -297,7 +297,7 @@ class PollMethods(Generic[T]):
         """Pass messages to an ``async def`` handler, on this event loop, until ``stop`` is set.
 
         Everything is as for :meth:`consume`. No thread is held while the handler runs or the queue is empty. When
-        cancelled, it cancels the handler and releases its messages, without counting the delivery.
+        cancelled, this call cancels the handlers and releases their messages, without counting the delivery.
 
         Args:
             handler: an async function that takes an envelope or a batch.
@@ -358,7 +358,7 @@ class PollMethods(Generic[T]):
     done_async = twin(done)
 
     def _look(self) -> tuple[AckEnvelope[T] | None, float]:
-        """Take a message. If there is none, return the seconds until the next look is worthwhile."""
+        """Take a message. If there is none, return the seconds until the next poll makes sense."""
         session = self._session
         rows, payloads, lock, next_due = session.acquire(1)
         if not rows:
@@ -368,7 +368,7 @@ class PollMethods(Generic[T]):
     def read(self, key: str) -> AckEnvelope[T] | None:
         """Read the message of a key without taking it.
 
-        Its ``ack()`` deletes the message if payload, time and creation are unchanged.
+        ``ack()`` of the returned envelope deletes the message if its payload, due time and creation time are unchanged.
 
         Raises:
             ValueError: the payload cannot be decoded.

@@ -8,7 +8,7 @@ temporary failures, and a :class:`~drainq.delayed.storage.base.Storage` does the
 
 1. A message that was offered is delivered at least once, never before its time, and to one consumer at a time while its
    lease lasts.
-2. A message is deleted only by an acknowledgement of its consumer, by a drop, or by becoming a dead letter.
+2. Only an acknowledgement, a drop, a change of its schedule, or its burial as a dead letter deletes a message.
 3. A key names at most one message of a queue.
 
 Source: ``DelayedQueue`` of funfix ``delayedqueue``; dead letters, ``nack``, ``extend``, ``consume`` and offers inside
@@ -124,7 +124,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
             source: the queue's name in envelopes; by default its name.
             notify: whether offers wake consumers in other processes at once. PostgreSQL only: with an SQLite file
                 consumers poll, and a queue in memory has one process.
-            max_connections: PostgreSQL: the most connections; schedules use one more. A pool has its own number.
+            max_connections: PostgreSQL: the most connections; schedules use one more, and ``notify`` another.
             prepare: PostgreSQL: whether to prepare statements on the server, which makes them twice as fast. ``None``:
                 yes, unless there is a pooler. ``True`` behind a pooler in transaction mode requires a pooler that
                 tracks prepared statements (pgbouncer from 1.21 on with ``max_prepared_statements``).
@@ -135,7 +135,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
                 they show the id of a message's row, and an error's type and the line of code that raised it.
             consumer: names this consumer to operators, who see it with each message that it holds; printable ASCII.
                 They always see the host and the process.
-            keep_dead: seconds after which :meth:`consume` deletes dead letters, once an hour; ``None``: it keeps them.
+            keep_dead: the age in seconds above which :meth:`consume` deletes dead letters, hourly; ``None``: no limit.
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -194,7 +194,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
     def queues(url: str, *, table: str = "delayed_queue") -> list[QueueInfo]:
         """Return the queues of a table that were ever opened, by name, with the number of their messages.
 
-        This is one query, which reads the whole table or its indexes. It creates no file and no table.
+        One query counts all messages, and reads the whole table or its indexes. No file and no table is created.
 
         Args:
             url: a database, as for :meth:`open`.
@@ -226,11 +226,11 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin, ClosedByBlock):
         """Close the schedules and the connections, and end waiting calls. Messages stay.
 
         Args:
-            timeout: seconds to wait for a running check of a schedule, and for messages that cancelled coroutines give
-                back; None for as long as it takes.
+            timeout: seconds to wait for a running check of a schedule (None: as long as it takes), and for messages
+                that cancelled coroutines give back (never longer than ``retry.try_timeout``, or 30 s without one).
 
         Returns:
-            False if one of them was still running at the end of the timeout.
+            False if a check was still running, or a message was still being given back, after that time.
         """
         limit = seconds_or_none("timeout", timeout)
         until = None if limit is None else real_time.monotonic() + limit

@@ -45,7 +45,7 @@ _PURGE_PERIOD_MS = 3_600_000
 """Milliseconds between two purges of old dead letters."""
 
 _LONGEST_GIVING_BACK = 30.0
-"""Seconds for which closing waits for messages that are being released, if a call has no limit of its own."""
+"""Seconds for which closing waits for messages that are being released, if ``retry`` has no ``try_timeout``."""
 
 
 class Session:
@@ -73,7 +73,7 @@ class Session:
         self._consumer: tuple[str, ...] = () if settings.consumer is None else (settings.consumer,)
         self.clock = settings.clock
         self.clock_waits = settings.database_time
-        """Whether the clock's time may have to be asked of the database."""
+        """Whether reading the clock may need a query of the database."""
         if settings.database_time:
             self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
         self._ranked = self._grouped = False
@@ -206,7 +206,7 @@ class Session:
         return to_ms(self.clock.now() + seconds(what, delay), what)
 
     def due_time(self, at: When | None, delay: Seconds | None) -> When | None:
-        """Return the checked due time (None: now) of a call that takes either."""
+        """Check the arguments ``at`` and ``delay`` of a call. Return the due time; None: now."""
         if delay is not None:
             if at is not None:
                 raise ValueError(f"pass at or delay, not both, got at={at!r} and delay={delay!r}")
@@ -233,8 +233,8 @@ class Session:
                     self.listener = self.storage.listen(self.kind, self._heard)
 
     def news(self, due: int, *, ours: bool) -> str | None:
-        """Return the announcement of an offer for consumers elsewhere, or None. ``ours``: consumers here need no
-        announcement."""
+        """Return the announcement of an offer for other processes; None without ``notify``. ``ours``: this process
+        wakes its own consumers."""
         if not self.notify:
             return None
         return f"{self.wakeup.token if ours else ''}@{due}"
@@ -301,8 +301,8 @@ class Session:
     def nack(
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
     ) -> int:
-        """Release messages for later, and bury those delivered ``limit`` times, or as often as they may be. Return how
-        many were still leased."""
+        """Release messages for later, and bury those delivered ``limit`` times, or as often as their own limit
+        permits. Return how many were still leased."""
         worn_out, again = delivered_too_often(rows, limit)
         ours = sum(self.bury(lock, row, error or f"given back {limit_of(row, limit)} times") for row in worn_out)
         if again:
@@ -317,13 +317,13 @@ class Session:
         return ours
 
     def mark_ranked(self, connection: Any) -> None:
-        """Deliver the queue by priority. Called before its first offer with a priority."""
+        """Mark the queue as delivered by priority, before its first offer with a priority."""
         self.check_open()
         if self._ranked:
             return
         mark = partial(self.storage.mark_ranked, self.kind, name=self.name, type_name=self.codec.type_name)
         if connection is not None and not self.storage.marks_apart:
-            mark(connection=connection)  # undone with the caller's transaction
+            mark(connection=connection)  # a rollback by the caller undoes it
             return
         self.call(mark)
         if self.migrates:
@@ -372,8 +372,8 @@ class Session:
     def take_once(
         self, done: Held | None, n: int, limits: Mapping[str, int], lock: str | None = None, *, again: bool = False
     ) -> tuple[Fetched, str]:
-        """Acknowledge ``done`` and take the next messages, in one try. With a history, acknowledging is a separate
-        call.
+        """Acknowledge ``done`` and take the next messages, in one try. If the queue has a history, the caller first
+        acknowledges by :meth:`ack_now`.
 
         Args:
             done: the handled messages; None: none.

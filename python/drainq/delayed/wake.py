@@ -1,6 +1,6 @@
 """Wakes consumers that wait because no message is due.
 
-Offers in this process wake them through a :class:`Wakeup`, which all queue objects of one table and name share. A
+Offers in this process wake them by a :class:`Wakeup`, which all objects of one queue (table, name, codec) share. A
 consumer reads the count *before* it polls, and sleeps only if the count is unchanged, so it never misses an offer.
 """
 
@@ -30,7 +30,7 @@ class Wakeup:
         self._rings_at = 0.0
         self._listeners: set[Callable[[], None]] = set()
         self.token = uuid.uuid4().hex
-        """Marks the news of this process's offers, which have woken its consumers already."""
+        """Marks the announcements of this process's offers, which have already woken this process's consumers."""
 
     def count(self) -> int:
         """Return how often :meth:`wake` was called. Read it before the poll."""
@@ -47,14 +47,14 @@ class Wakeup:
             listener()
 
     def wake_in(self, seconds: float) -> None:
-        """Call :meth:`wake` after some seconds of real time. A consumer that polls earlier learns the due time."""
+        """Call :meth:`wake` after ``seconds`` (real time), or at once without waiters. Earlier polls find the due time."""
         if seconds > 0:
             with self._changed:
                 if self._waiting or self._listeners:
                     now = time.monotonic()
                     if not now < self._rings_at <= now + seconds:
-                        # A consumer that wakes earlier finds that due time, too. An alarm that is due may not have rung
-                        # yet.
+                        # An earlier alarm is enough: a consumer that it wakes finds this due time. An overdue alarm may
+                        # not have rung yet, so it is not cancelled.
                         if self._alarm is not None and now < self._rings_at:
                             self._alarm.cancel()
                         self._rings_at, self._alarm = now + seconds, SHARED.after(seconds, self.wake)
@@ -101,7 +101,7 @@ def wake_after_commit(connection: Any, wake: Callable[[], None], most: float) ->
     connection meanwhile. After ``most`` seconds there is no wake-up, because every waiting consumer has polled by then.
 
     Args:
-        connection: a ``sqlite3`` or ``psycopg`` connection, which is kept until then.
+        connection: a ``sqlite3`` or ``psycopg`` connection, to which a reference is kept until the last check.
         wake: must not block.
         most: the longest wait in seconds.
     """

@@ -1,7 +1,7 @@
-"""The books of a worker: count each item that reached it in exactly one place.
+"""The books of a worker: its counters, in which each item that reached the worker has exactly one outcome.
 
-1. ``accepted = sent + refused + dead_lettered + lost + pending`` at every moment. An item moves between the five places
-   under one lock; a late success moves it from ``lost`` to ``sent``.
+1. ``accepted = sent + refused + dead_lettered + lost + pending`` at every moment. An item moves between these outcomes
+   under one lock. If the sink answers late, the item moves from ``lost`` to ``sent``.
 2. ``retried``, ``resent``, ``expired`` and ``unknown`` count events and are in no sum.
 3. No count is ever negative: a worker never subtracts items that another worker gave up on.
 
@@ -20,7 +20,7 @@ from drainq.statistics import BatchQueueStats, Statistics
 
 
 class Outcome(enum.Enum):
-    """The places in which the books count an item."""
+    """The outcomes under which :class:`Books` counts items."""
 
     PENDING = "pending"
     SENT = "sent"
@@ -40,12 +40,12 @@ class WorkerStats(Statistics):
         dead_lettered: given to a delayed queue.
         lost: given up; they become sent if the sink answers late.
         pending: queued, being sent, or held until the next flush.
-        queue: the batch queue's own counters; None before the first ``produce``.
+        queue: the batch queue's own counters; None if :meth:`Books.stats` got none.
         accepted: accepted by ``produce`` or by a call of the worker as a handler.
         resent: sent from the delayed queue for another worker, which counts them as dead-lettered; in no sum.
         expired: refused items that were too old.
         per_type: items accepted, by their class.
-        unknown: items that may have arrived when they were given up, or sent once more; in no sum.
+        unknown: items that were given up or sent once more although they may have arrived; in no sum.
     """
 
     sent: int
@@ -88,7 +88,7 @@ class Books:
             self._counts[Outcome.PENDING] += count
 
     def move(self, count: int, before: Outcome, after: Outcome) -> None:
-        """Move items from one place to another."""
+        """Move items from one outcome to another."""
         with self._lock:
             self._counts[before] -= count
             self._counts[after] += count
@@ -102,7 +102,7 @@ class Books:
             self._unknown += unknown
 
     def count(self, outcome: Outcome) -> int:
-        """Return the number of items in a place."""
+        """Return the number of items with an outcome."""
         with self._lock:
             return self._counts[outcome]
 

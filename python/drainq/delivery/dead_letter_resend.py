@@ -1,8 +1,8 @@
 """Resends a worker's dead letters: every few seconds, and when the worker is flushed.
 
-1. One turn runs at a time, on a thread of the shared timer. A turn ends at the first failure of the sink.
-2. :meth:`Resender.flush` waits for a turn that began after it was called, and no longer than its deadline.
-3. The timer does not keep a worker alive. The turns end when the worker is collected.
+1. One resending round runs at a time, on a thread of the shared timer. A round ends at the first failure of the sink.
+2. :meth:`Resender.flush` waits for a round that begins after the call, until its deadline at most.
+3. The timer does not keep a worker alive. The rounds end when the worker is garbage-collected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Resender:
     """Resends the messages in the delayed queue of one worker.
 
     Args:
-        owner: the worker; turns end when it is collected.
-        dead_letters: its delayed queue. sink: where items go.
+        owner: the worker; resending ends when it is garbage-collected.
+        dead_letters: the worker's delayed queue. sink: gets the items.
     """
 
     def __init__(self, owner: Any, dead_letters: DeadLetters, sink: Sink) -> None:
@@ -47,7 +47,7 @@ class Resender:
     def flush(self, deadline: float | None) -> bool:
         """Send the messages that are due. Return False if the deadline, on the monotonic clock, passed first."""
         with self._turned:
-            wanted = self._begun + 1  # a turn that begins from now on
+            wanted = self._begun + 1  # a round that begins from now on
             self._repeat.wake()
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             return self._turned.wait_for(lambda: self._ended >= wanted or self._stopped, wait)
@@ -64,7 +64,7 @@ class Resender:
             self._turned.notify_all()
 
     def stop(self, deadline: float | None) -> None:
-        """End the turns, and wait until the deadline for the turn that is running."""
+        """End resending, and wait until the deadline for the round that is running."""
         self.give_up()
         self._repeat.stop(None if deadline is None else max(0.0, deadline - time.monotonic()))
 

@@ -1,14 +1,14 @@
 """Dead letters: keep items that could not be sent in a delayed queue, and send them again from there.
 
-1. A message holds items of one batch, in order, typed (:mod:`drainq.delivery.payload`); a refused item has a message
-   of its own. Messages are sent again in the order in which they were put in.
-2. The worker that stored an item counts it, once. Another worker that sends it counts ``resent``.
+1. A message holds items of one batch, in order and with their types (:mod:`drainq.delivery.payload`). A refused item
+   has a message of its own. Messages are sent again in the order in which they were put in.
+2. The worker that stored an item counts it, once. Another worker that sends the item counts it as ``resent``.
 3. A message is halved like any batch: good items are sent, and poison stays with its error.
 4. With ``key_of`` an older item never replaces a newer one of its key: once a newer item was sent, the older one is
    removed from its message. It counts as sent, because the newer item would have replaced it. If the sink can add older
-   items without replacing newer ones, the older item moves to a message of its own. This holds within a process, and
-   for messages that existed when the process began. Writes of two processes to one key have no order.
-5. If a commit was not answered, its items' message holds what the sink needs to find out whether they are stored.
+   items without replacing newer ones, the older item moves to a message of its own. This order holds in a process,
+   and for the first 10,000 messages that it found at its start. Writes of two processes to one key have no order.
+5. If a commit was not answered, the message holds what the sink needs to find out whether its items are stored.
 6. A message is removed after its items were sent. A crash in between sends them twice and loses none.
 """
 
@@ -35,10 +35,10 @@ log = logging.getLogger("drainq")
 
 RESEND_DELAY = 60.0  # seconds until given-up items are tried again
 RESEND_INTERVAL = 5.0  # seconds between polls of the delayed queue
-RESEND_TIME = 10.0  # seconds after which a turn of resending ends; the next turn continues
-MOST_KNOWN = 10_000  # messages that are read when a worker with ``key_of`` begins
+RESEND_TIME = 10.0  # seconds after which a round of resending ends; the next round continues
+MOST_KNOWN = 10_000  # the most messages that are read when a worker with ``key_of`` is made
 MESSAGES_AT_ONCE = 500  # offered in one transaction
-QUIET = 1.0  # seconds without a step after which keeping has come to a stop
+QUIET = 1.0  # seconds without progress after which keeping items counts as stalled
 
 
 class DeadLetters:
@@ -52,7 +52,7 @@ class DeadLetters:
         key_of: maps an item to its key: a newer item replaces an older one of the same key. None: items do not replace
             each other.
         pack_item, unpack_item: convert an item to values that :func:`~drainq.delivery.payload.pack` accepts, and back.
-        size: the number of items that a list counts for in the books, if an entry stands for several.
+        size: returns the number of items that a list of entries stands for, if an entry is not one item.
         log_values: show the texts of errors in log lines even if they hold values.
         older_sink: gets items that a newer item of their key overtook, if they still count, as in a sum. None: such
             items are removed.
@@ -91,7 +91,7 @@ class DeadLetters:
         self._numbers = itertools.count(1)
         self._order = threading.Lock()  # held while keyed items are sent
         self._known = threading.Lock()
-        self._kept: dict[Hashable, list[str]] = {}  # key of an item -> the messages that have one, the oldest first
+        self._kept: dict[Hashable, list[str]] = {}  # item's key -> the messages that hold such items, the oldest first
         self._resending = threading.Lock()
 
     def _text(self, error: BaseException) -> str:
@@ -181,13 +181,13 @@ class DeadLetters:
             return False
 
     def resend(self, sink: Sink, *, deadline: float | None = None) -> bool:
-        """Send the messages that are due, in order, until all are sent, the sink fails, or the deadline passes.
+        """Send the due messages in order, until all are sent, the sink fails, or the deadline or 10 seconds are over.
 
         Args:
             sink: gets the items.
             deadline: on the monotonic clock of the machine.
         Returns:
-            False if the sink failed, or a message is still due.
+            False if the sink failed, a message is still due, or another thread is resending.
         """
         end = time.monotonic() + RESEND_TIME
         deadline = end if deadline is None else min(end, deadline)
@@ -207,7 +207,7 @@ class DeadLetters:
             self._resending.release()
 
     def stop(self) -> None:
-        """Let a running turn end after its current message, and begin to wait for what is being kept."""
+        """Let a running round end after its message, and let :meth:`outlast` wait for items that are being kept."""
         if not self._stop:
             self._step()
         self._stop = True
@@ -249,7 +249,7 @@ class DeadLetters:
     def _send_halving(
         self, items: list[Any], sink: Sink, attempt: Attempt
     ) -> tuple[list[Any], list[Any], list[Any], str, bool]:
-        """Send items, and account for each part when the sink answers. Then ``attempt`` describes the items that are
+        """Send items, and halve each part that the sink refuses. At the end ``attempt`` describes the items that are
         left.
 
         Returns:
@@ -299,7 +299,7 @@ class DeadLetters:
         return self._order if self._kept else None
 
     def were_sent(self, items: Sequence[Any]) -> None:
-        """Remove kept items that the sent ones replace. Called with :meth:`order` held."""
+        """Remove kept items that the sent ones replace. Called with the lock of :meth:`order` held."""
         if not self._kept or self._key_of is None:
             return
         older: dict[str, set[Hashable]] = {}
@@ -312,9 +312,9 @@ class DeadLetters:
             self._take_out(message, keys)
 
     def _replace_older(self, items: Sequence[Any], message: str, left: Sequence[Any]) -> None:
-        """Remove items of earlier messages that a message's sent items replace.
+        """Remove older items from earlier messages, because this message's sent items replace them.
 
-        The message keeps the keys of the items ``left`` in it.
+        The message stays registered for the keys of the items ``left`` in it.
         """
         if self._key_of is None:
             return

@@ -1,6 +1,6 @@
 """Delivering worker: a worker whose items a :class:`~drainq.delivery.delivery.Delivery` sends to a sink.
 
-It adds the delayed queue: given-up items are sent again every few seconds, and at each ``flush``.
+The class adds the delayed queue: given-up items are sent again every few seconds, and at each ``flush``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Delivering(Worker[Item]):
         return _Keeping(self)
 
     def on_abandoned(self, batch: list[Any]) -> bool:
-        """Put items, given up by a queue, into the delayed queue. Return False if there is none, or if that failed."""
+        """Put items that a queue gave up into the delayed queue. Return False if there is none, or if that failed."""
         return self._keep(batch, self._from_elsewhere)
 
     def _from_elsewhere(self, batch: list[Any], take: Take) -> None:

@@ -6,11 +6,11 @@
 2. A batch that the sink refuses because of some of its items is halved again and again until each refused item is
    alone. All other items are sent in order, so a later item of a key is sent later.
 3. A permanent failure stops the delivery. The batch is given up at once, and :attr:`Delivery.stopped` holds the error
-   until a batch is sent again.
-4. Given-up items go to the keeper, if there is one, which makes them dead letters. Otherwise they are lost and logged,
-   and the queue gets the error.
-5. No lock is held while the sink runs, so ``close`` keeps its deadline. :meth:`Delivery.cut` counts batches still under
-   way as lost. If the sink answers later, their items move to the right place (``lost`` to ``sent``).
+   until the sink takes items.
+4. Given-up items become dead letters in the delayed queue, if there is one. Otherwise they are lost and logged, and the
+   queue gets the error.
+5. No lock that ``close`` needs is held while the sink runs, so ``close`` keeps its deadline. :meth:`Delivery.cut`
+   counts unfinished batches as lost. If the sink answers later, their items move from ``lost`` to their real outcome.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from drainq.timer import SHARED
 log = logging.getLogger("drainq")
 
 RETRY_FOR = 60.0  # seconds to wait out an outage
-SHOWN = 3  # refused items whose reasons are logged, of a batch
+SHOWN = 3  # refused items of a batch whose reasons are logged
 OUT_OF_TIME = "the time of close() ran out while they were sent"
 
 
@@ -58,10 +58,10 @@ class Delivery:
         sink: gets the items.
         books: count them; :meth:`deliver` takes items that were counted as pending.
         name: the worker's name in log lines and errors.
-        retry_for: seconds to wait out an outage of the sink. 0: no second try. Infinite: until the sink raises another
-            failure.
+        retry_for: seconds to wait out an outage of the sink. 0: no second try. Infinite: as long as failures
+            are temporary.
         dead_letters: keeps given-up items. None: they are lost, and refused items are only counted and logged.
-        size: the number of items that a list counts for in the books, if an entry stands for several.
+        size: returns the number of items that a list of entries stands for, if an entry is not one item.
         keep_when_stopped: items stopped by a permanent failure stay pending and are returned to the caller.
         backoff: the pauses between the tries; None: the sink's.
         clock: measures the outage.
@@ -93,7 +93,7 @@ class Delivery:
         self._clock = MonotonicClock() if clock is None else clock
         self._wait = wait
         self.on_stop: Callable[[], object] = lambda: None  # called when a permanent failure stops the delivery
-        self.tell: Callable[[list[Any], BaseException], bool] = lambda items, error: False  # True: no need to log it
+        self.tell: Callable[[list[Any], BaseException], bool] = lambda items, error: False  # True: log nothing
         self.renew()
 
     def renew(self) -> None:
@@ -215,8 +215,8 @@ class Delivery:
             if outcome is not Outcome.SENT:
                 return
             parcel.unsent -= count
-        # The cut made these items a dead letter, which is removed once all were sent after all. If it is resent
-        # already, they all count as kept.
+        # After :meth:`cut`, :meth:`keep` made these items a dead letter, which is removed once all of them were sent
+        # after all. If that message no longer exists, the counts stay as they are.
         if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):
             self._books.move(parcel.kept, Outcome.DEAD_LETTERED, Outcome.SENT)
 
@@ -290,7 +290,7 @@ class Delivery:
         raise_wrapped(DeliveryError, f"{self._name}: {self._size(items)} items are lost", error, self._log_values)
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
-        """Keep items of a parcel as dead letters. Return False if there is no keeper, or it refuses them."""
+        """Keep items of a parcel as dead letters. Return False if there is no delayed queue, or if that failed."""
         if self._dead_letters is None:
             return False
         try:
@@ -303,7 +303,7 @@ class Delivery:
         return True
 
     def _note_doubt(self, parcel: Parcel) -> None:
-        """Count the items that are given up and may have arrived."""
+        """Count the items as ``unknown`` that are given up and may have arrived."""
         if parcel.attempt.doubt is not None and parcel.outcome is Outcome.PENDING:
             self._books.note(unknown=self._size(parcel.items[: parcel.tried]))
 
@@ -341,9 +341,9 @@ class Delivery:
         return parcels
 
     def keep(self, parcels: list[Parcel], deadline: float | None) -> None:
-        """Make dead letters of the batches of :meth:`cut` that are still unsent. Wait for that until a deadline.
+        """Make dead letters of the items of :meth:`cut` that are still unsent. Wait for that until a deadline.
 
-        ``on_error`` gets those that are not kept.
+        ``on_error`` gets the items that could not be kept.
         """
         if self._dead_letters is None or not parcels:
             self._tell_cut(parcels)

@@ -1,7 +1,7 @@
 """Poison isolation: halve a refused batch until each poison item stands alone.
 
 1. Parts are sent in the order of their items, so a later item of a key is sent later.
-2. A batch of n items with one poison item takes at most ``2 * log2(n) + 1`` further calls of the sink.
+2. A batch of n items with one poison item takes at most ``2 * ceil(log2(n))`` further calls of the sink.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Item bytes: about how much memory an item takes, as the weight of a queue that is bounded in bytes."""
+"""Item bytes: estimates the memory that an item takes, as its weight in a queue that is bounded in bytes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-UNITS = 2**20  # the weight of a full queue; small, because a queue keeps a table of its bound
-DEEPEST = 4  # values inside values
+UNITS = 2**20  # the weight of a full queue; small, because a queue has a table that grows with its bound
+DEEPEST = 4  # levels of values inside values that are counted
 
 
 def bytes_of(item: object, depth: int = DEEPEST) -> int:

@@ -26,8 +26,8 @@ class WorkerOptions:
     Every worker takes them as ``options=``, and each field as a keyword, too. A keyword wins over ``options``.
 
     Args:
-        name: the worker's name in log lines, thread names and metrics. Workers of one name also send each other's
-            messages of a delayed queue again. None: the class and its table, topic or address, such as
+        name: the worker's name in log lines, thread names and metrics. Workers of one name that share a delayed
+            queue also send each other's messages again. None: the class and its table, topic or address, such as
             ``"batch-writer/visits"``.
         buffer_size: items that the worker's queue holds at most; None: 10,000.
         strategy: what ``produce`` does while the queue is full: ``"blocking"`` waits, ``"if_possible"`` returns False
@@ -36,18 +36,18 @@ class WorkerOptions:
         max_batch: the most items that one call sends or merges; None: 8,192.
         max_batch_bytes: about the most bytes in the worker's queue, and in a sent batch, as Python counts them; a
             single item may be larger. Memory holds at most twice as many, and a driver's copy of a batch. A worker that
-            holds items between flushes flushes when it holds more; a :class:`TopN` does not. The queue's own counters
-            are then shares of this bound. None: no bound.
+            holds items between flushes flushes when it holds more; a :class:`TopN` does not. With a bound, the queue's
+            own counters do not count items, but shares of the bound. None: no bound.
         retry_for: seconds to wait out an outage, or the silence, of the other side. Meanwhile the queue fills, and the
-            log says so once a minute. Then items are given up. A database has at least a second to answer, and 10
-            seconds for the next batches of an outage that has lasted longer. 0: no second try. ``MetricsAggregator``
+            log says so once a minute. Then items are given up. A database has at least a second to answer, and up
+            to 10 seconds for each later batch of an outage longer than that. 0: no second try. ``MetricsAggregator``
             and ``TopN`` keep all unsent items until ``close``.
-        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up items, which no other code uses. Its codec must
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up items; no other code may use it. Its codec must
             encode dicts, as the default one does. Its messages are sent again every few seconds and at each ``flush``.
             None: items that the other side refuses count as ``refused``, those given up after an outage as ``lost``.
         on_error: a callable ``(items, error)`` for items that are refused or lost, in the form in which they are sent,
             such as a merged row. For queued and held items that ``close`` gives up it gets an empty list, and an error
-            that says how many there are. None: they are logged.
+            that says how many there are. None: the losses are logged.
         clock: decides when an interval is over and a message is due; None: the machine's.
         log_values: show items and whole texts of errors in log lines and errors. By default these show types, codes and
             names.

@@ -1,9 +1,9 @@
 """Outage: the time in which a sink fails or is silent. Decides the pause until the next try, and when to give up.
 
 1. An outage begins with the first try that fails for a temporary reason, or that is not answered, and ends when the
-   sink takes items. A try long after the last failure begins a new outage.
-2. A batch is tried until the outage has lasted ``retry_for`` seconds, and at least twice, unless the first try took all
-   the time of a batch. :meth:`Outage.seconds` says how long a try may take.
+   sink takes items. A try that fails long after the last failure begins a new outage.
+2. A batch is tried until the outage has lasted ``retry_for`` seconds. It is tried at least twice, unless its first try
+   took all the time of a batch. :meth:`Outage.seconds` returns how long a try may take.
 3. The log says when the wait begins, and once a minute that it continues.
 4. :attr:`Outage.stopped` keeps a permanent failure until something is sent.
 """
@@ -59,8 +59,8 @@ class Outage:
         return Tries(self._backoff, clock=self._clock)
 
     def seconds(self, tries: Tries) -> float | None:
-        """Return how long the next try may take: what is left of ``retry_for``, or of the time of a batch. None: as
-        long as it takes."""
+        """Return how long the next try may take: at least a second, and the rest of ``retry_for`` or of the batch's
+        time, whichever is longer. None: as long as it takes."""
         now = self._clock.now()
         with self._lock:
             since = now if self._down_since is None or self._is_new(now) else self._down_since
@@ -87,7 +87,7 @@ class Outage:
 
     @contextlib.contextmanager
     def watched(self, began: float) -> Iterator[None]:
-        """Log that the other side is silent, if the block lasts."""
+        """Log that the other side is silent, if the block takes longer than 5 seconds."""
         alarm: Alarm
         is_over = False
 
@@ -121,11 +121,11 @@ class Outage:
         return known is None
 
     def _is_new(self, began: float) -> bool:
-        """Return whether a failed try that began at this time begins an outage: there is none, or it is long ago."""
+        """Return whether a failed try at ``began`` starts an outage: none is on, or its last failure is long ago."""
         return self._down_since is None or began - self._failed_at > max(self._retry_for, self._backoff.maximum)
 
     def _note(self, began: float, what: str, why: str) -> float:
-        """Note that the sink fails, and log it if that was not done for a minute. Return what is left of
+        """Note that the sink fails. Log it if the outage is new or was last logged a minute ago. Return what is left of
         ``retry_for``."""
         now = self._clock.now()
         with self._lock:

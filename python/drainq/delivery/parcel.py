@@ -13,10 +13,10 @@ class Parcel:
 
     Attributes:
         items: the items that are not accounted for yet, in order.
-        outcome: the place in which the books count them until then.
+        outcome: the outcome under which these items are counted until then.
         key: the key of the dead letter that :meth:`Delivery.keep` made of these items.
         kept, unsent: the number of items in that letter, and how many of them are still unsent.
-        attempt: the tries of the first ``tried`` items, in one list.
+        attempt, tried: the attempt to send the first ``tried`` items in one call.
         error: the reason for which some items are lost while others are still to be sent.
         is_told: whether ``on_error`` got the items when ``close`` gave them up.
     """

@@ -1,12 +1,12 @@
-"""Payloads: convert Python values to JSON and back, with equal values of equal types.
+"""Payloads: converts Python values to JSON, and back to equal values of the same types.
 
 A delayed queue's default codec is JSON, which returns bytes as text, a Decimal as a string and NaN as null. A value of
 a type that JSON does not have is therefore written as a map of one entry, ``{"$type": text}``.
 
 1. ``unpack(pack(value)) == value``, of the same type, for None, bool, int of any size, float (the infinities too; NaN
    stays NaN), str, bytes, bytearray, Decimal, datetime, date, time, timedelta, UUID, and tuples, lists, dicts, sets and
-   frozensets of them. A subclass of int, float, str or tuple (an ``IntEnum``, a named tuple) comes back as an equal
-   base value.
+   frozensets of them. A value of a subclass of int, float, str or tuple (an ``IntEnum``, a named tuple) comes back
+   as an equal value of the base class.
 2. Any other value is refused and never written as another type.
 """
 

@@ -1,9 +1,9 @@
 """Producing: the producer's side of every worker, as calls and as coroutines.
 
 1. A closed worker accepts nothing, even if the shared queue is open.
-2. While a permanent failure stops the worker, producers get the error. Every few seconds one may try.
-3. No coroutine stops its event loop: it waits for room as the batch queue's own coroutines do, and other waits run on a
-   separate thread. A cancelled coroutine has either queued its item and has its result, or neither.
+2. While a permanent failure stops the worker, producers get the error. Every few seconds one item is let through.
+3. No coroutine blocks its event loop: for room it waits as the batch queue's own coroutines do, and other waits run on
+   a separate thread. A cancelled coroutine has either queued its item and returned its result, or done neither.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Producer(abc.ABC, Generic[Item]):
         self._routing = threading.Lock()
         self._stopped_at = -math.inf
         self._arrived = 0  # items that the queue passed to this worker
-        self._ended = False  # the books were closed
+        self._ended = False  # whether the books were closed
         self._put: Callable[[Any], bool] | None = None  # the queue's ``produce``, while an item needs no check
-        self._offered: collections.Counter[type] = collections.Counter()  # with a bound in bytes: the queued items
+        self._offered: collections.Counter[type] = collections.Counter()  # with a bound in bytes: queued items by class
 
     @abc.abstractmethod
     def _handler(self) -> Any:
@@ -74,7 +74,7 @@ class Producer(abc.ABC, Generic[Item]):
         return False
 
     def _when_stopped(self) -> None:
-        """Make producers check :meth:`_stopped_by`, which has an error from now on."""
+        """Make producers check :meth:`_stopped_by`, which returns an error from now on."""
         self._put = None
 
     # -- calls ------------------------------------------------------------------------------------
@@ -102,11 +102,11 @@ class Producer(abc.ABC, Generic[Item]):
             return was_queued(self._queue.produce(item))
 
     def offer(self, item: Item, timeout: Seconds | None = None) -> bool:
-        """Queue one item, waiting for room until a deadline, whatever ``strategy`` says.
+        """Queue one item, waiting for room until a deadline. With a ``timeout`` the ``strategy`` does not matter.
 
         Args:
             item: what to queue.
-            timeout: seconds to wait for room. 0: never. None: as ``produce`` does.
+            timeout: seconds to wait for room. 0: do not wait. None: do as ``produce`` does.
         Raises:
             DeliveryStopped: as ``produce``.
         """
@@ -148,15 +148,15 @@ class Producer(abc.ABC, Generic[Item]):
     # -- coroutines -------------------------------------------------------------------------------
 
     def produce_async(self, item: Item) -> Coroutine[Any, Any, bool]:
-        """Do what ``produce`` does, without stopping the event loop."""
+        """Do what ``produce`` does, without blocking the event loop."""
         return self._queue.produce_async(item) if self._put is not None else self._queue_async(item, None)
 
     def offer_async(self, item: Item, timeout: Seconds | None = None) -> Coroutine[Any, Any, bool]:
-        """Do what ``offer`` does, without stopping the event loop."""
+        """Do what ``offer`` does, without blocking the event loop."""
         return self._queue_async(item, timeout)
 
     async def produce_many_async(self, items: Iterable[Item]) -> int:
-        """Do what ``produce_many`` does, without stopping the event loop. A cancelled call has queued some items."""
+        """Do what ``produce_many`` does, without blocking the event loop. A cancelled call may have queued some."""
         count = 0
         for number, item in enumerate(items, start=1):
             count += await self.produce_async(item)
@@ -205,7 +205,7 @@ class Producer(abc.ABC, Generic[Item]):
 
     @contextlib.contextmanager
     def _counted(self, kind: type) -> Iterator[Callable[[bool], bool]]:
-        """Count an item from before it is queued, because the worker may get it before ``produce`` returns."""
+        """Count an item before it is queued, because the worker may get the item before ``produce`` returns."""
         queued = []
 
         def note(was_queued: bool) -> bool:
@@ -227,7 +227,7 @@ class Producer(abc.ABC, Generic[Item]):
                 self._books.arrive(count)
 
     def _on_the_way(self, queue: BatchQueueStats) -> int:
-        """Count the items that the queue accepted and has not handed to this worker. Called with the lock."""
+        """Return the number of accepted items that the queue has not handed to this worker. Called with the lock."""
         if self._ended:
             return 0
         accepted = queue.accepted if self._bytes is None else self._offered.total()

@@ -27,7 +27,7 @@ class SendingWorker(Delivering[Item]):
 
     Args:
         sink: gets the batches.
-        default_name: the worker's name unless ``name`` is given; None: the classes of the worker and the sink.
+        default_name: the worker's name unless ``name`` is given; None: ``sending-worker/`` and the class of the sink.
         threads: drain threads; each calls the sink.
         key_of: maps an item to its key: a newer item replaces an older one of the same key in the delayed queue. None:
             items do not replace each other.

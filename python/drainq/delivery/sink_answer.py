@@ -15,7 +15,7 @@ class Answer:
 
     Args:
         sent: taken. refused, reasons: not accepted because of their values.
-        nameless, complaints: as many items as the sink refused without naming them. Only their number is right.
+        nameless, complaints: items refused without an index, and why. Their number is right, the choice is arbitrary.
         undelivered, errors: given up by the sink.
     """
 
@@ -36,7 +36,7 @@ class Answer:
         Args:
             items: the batch that was passed to ``send``.
             refusals: the return value of ``send``.
-            rest: the places of items without an answer.
+            rest: the indexes of the items without an answer.
 
         Example:
             >>> answer = Answer.of(["a", "b", "c"], [(1, "too long"), (None, "odd")])

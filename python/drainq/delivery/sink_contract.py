@@ -1,7 +1,7 @@
 """Sink: the interface of a target for batches, and the errors that it raises.
 
-A sink takes a whole batch, returns the items that it refuses, or raises an error. Each error is one of the three kinds
-of :class:`drainq.sql.dialect.Failure`:
+A sink takes a whole batch. It returns the items that it refuses, or raises an error. Each error is of one of the three
+kinds of :class:`drainq.sql.dialect.Failure`:
 
 | failure | what the delivery does |
 | --- | --- |
@@ -52,7 +52,7 @@ Refusals = Iterable[tuple[int | None, object]]
 class Rest(list[Any]):
     """The items of a batch that are still to be sent. ``send`` gets this very object in its next call.
 
-    Not for sinks whose items replace each other.
+    A sink whose items replace each other must not use this class.
 
     Args:
         items: the unsent items, in order.
@@ -126,7 +126,7 @@ class Refused(DeliveryError):
 
 
 class Undelivered(DeliveryError):
-    """The reason of a single item that is given up without being refused, such as a timeout.
+    """The reason for giving up a single item that is not refused, such as a timeout.
 
     Args:
         message: what happened.
@@ -158,16 +158,16 @@ class Sink(abc.ABC, Generic[Sent]):
         """Send the items.
 
         Returns:
-            None, or for each refused item its index in the list and the reason: an error, or a text that holds no
+            None, or for each refused item its index in the list and the reason: an error, or a text, which must hold no
                 values, because it is logged unchanged. All other items were sent. The index is None if the target does
-                not name the item: it is counted, and not kept. With an :class:`Undelivered` as the reason the item is
-                given up instead of refused.
+                not name the item; such an item is counted, and not kept. With an :class:`Undelivered` as the reason,
+                the item is given up instead of refused.
         Raises:
             Exception: nothing was sent, or the sink does not know; :meth:`failure_of` classifies the error.
         """
 
     def send_within(self, items: list[Sent], attempt: Attempt) -> Refusals | None:
-        """Send the items in the time of the attempt. By default it calls :meth:`send`, which ends by itself."""
+        """Send the items in the time of the attempt. By default it calls :meth:`send`, which must end by itself."""
         return self.send(items)
 
     def described(self, item: Any) -> str:
@@ -177,8 +177,8 @@ class Sink(abc.ABC, Generic[Sent]):
     def failure_of(self, error: Exception) -> Failure:
         """Classify an error of :meth:`send`.
 
-        By default an OSError, such as a lost connection or a timeout, is temporary. An unknown error is about the
-        items.
+        By default the error's ``failure`` decides. Without one, an OSError, such as a lost connection or a timeout, is
+        temporary, and any other error is ``DATA``.
         """
         failure = getattr(error, "failure", None)
         if isinstance(failure, Failure):
@@ -196,5 +196,5 @@ class Sink(abc.ABC, Generic[Sent]):
 
 
 def raise_wrapped(kind: type[DeliveryError], what: str, error: BaseException, values: bool) -> NoReturn:
-    """Raise an error of drainq with the message and the cause. Both show values only if that is allowed."""
+    """Raise an error of drainq with a message and the cause. Both show values of items only if ``values`` is True."""
     raise kind(f"{what}: {error_text(error, values=values)}") from to_show(error, values=values)

@@ -22,7 +22,7 @@ class ItemTypes:
 
     def __init__(self, queue: BatchQueue, weight: float) -> None:
         self._queue, self._weight = queue, weight
-        self._before: dict[type, int] = {}  # type -> its items that came to others before this worker took it
+        self._before: dict[type, int] = {}  # type -> how many of its items went elsewhere before this worker owned it
 
     def __contains__(self, kind: type) -> bool:
         return kind in self._before

@@ -1,13 +1,13 @@
 """Worker: the base of all workers: a queue in front, the handler, flush, close and stats.
 
-1. The books (:mod:`drainq.delivery.accounting`) count each item that reached the worker in one place.
-2. ``flush`` and ``close`` return by their deadline: they wait for other threads, and send in their own thread only
-   without a deadline.
+1. The books (:mod:`drainq.delivery.accounting`) give each item that reached the worker exactly one outcome.
+2. ``flush`` and ``close`` return by their deadline, except while items are being put into a delayed queue. With a
+   deadline other threads send; without one the calling thread does.
 3. A closed worker accepts nothing: ``produce`` returns False, even if the shared queue is open.
 4. On a shared queue an item type belongs to one worker. A second worker that asks for the type gets an error.
 5. In a forked child a worker starts empty, with counters at zero. The parent keeps the items and sends them.
 
-Source: SkyWalking's workers, whose shutdown loses merged items that were not flushed. This one flushes them.
+Source: SkyWalking's workers, whose shutdown loses merged items that were not flushed. drainq flushes them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         """Take a batch that is counted as pending. Account for each item of it, now or later.
 
         Raises:
-            Exception: some items are refused or lost, and counted so. The queue counts the batch as failed.
+            Exception: some items are refused or lost, and counted as such. The queue counts the batch as failed.
         """
 
     @abc.abstractmethod
@@ -170,7 +170,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         """Release resources. Called once, when no send is running."""
 
     def _queue_settings(self) -> dict[str, Any]:
-        """Return settings of the worker's own queue, which the options replace."""
+        """Return default settings for the worker's own queue. The options override them."""
         return {}
 
     def _handler(self) -> WorkerHandler:
@@ -193,12 +193,12 @@ class Worker(ClosedByBlock, Producer[Item]):
         self._when_idle()
 
     def on_close(self) -> None:
-        """Send the held items, and stop. The queue calls this at its end, unless ``close`` came before.
+        """Send the held items, and stop. The queue calls this at its end. After ``close`` it only releases resources.
 
         A worker that is dropped, or still open when the interpreter exits, therefore loses nothing.
         """
         if not self._closing.acquire(blocking=False):
-            return  # the thread that closes goes on
+            return  # the thread that closes does the rest
         try:
             self._closed = True
             if self._ended:
@@ -212,7 +212,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         count = len(batch)
         with self._lock:
             self._arrived += count
-            if self._ended:  # the account was closed before, and counts the item as lost
+            if self._ended:  # the books were closed before, and count these items as lost
                 self._books.move(count, Outcome.LOST, Outcome.PENDING)
             else:
                 self._books.arrive(count)
@@ -267,7 +267,7 @@ class Worker(ClosedByBlock, Producer[Item]):
             timeout: seconds after which it returns, whatever the sink does. None: as long as it takes. In its last
                 quarter (at most a second) running sends are cancelled. With a delayed queue they are cancelled in the
                 last half (at most 5 seconds), and the unsent items go to the delayed queue. If that takes longer than
-                is left, it continues until all are kept, or until a second brings no progress.
+                is left, ``close`` continues until all are kept, or until a second brings no progress.
         Returns:
             False if an item was refused or lost; ``stats()`` counts them.
         """
@@ -318,7 +318,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         return self._ended and self._books.count(Outcome.LOST) + self._books.count(Outcome.REFUSED) == 0
 
     def _wait_for_the_closer(self, timeout: float | None) -> bool:
-        self._queue.flush(0)  # in a handler of the queue, for which the closer waits, it raises WouldDeadlock
+        self._queue.flush(0)  # raises WouldDeadlock in a handler of the queue: the closer waits for that handler
         return self._closing.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def _finish(self, deadline: float | None) -> None:
@@ -336,7 +336,7 @@ class Worker(ClosedByBlock, Producer[Item]):
             self._release()
 
     def _drain(self, deadline: float | None) -> None:
-        """Let the queue hand over its items, until a deadline or for as long as items are put away."""
+        """Let the queue hand over its items, until a deadline, or longer while items are put into the delayed queue."""
         leave = self._queue.shutdown if self._types is None else self._types.leave
         if deadline is not None and self._keeps:
             self._queue.flush(0)  # in a handler of the queue it raises WouldDeadlock
@@ -375,7 +375,7 @@ class Worker(ClosedByBlock, Producer[Item]):
         self._tell_given_up(unreached)
 
     def _tell_given_up(self, count: int) -> None:
-        """Report the number of lost items that are not at hand."""
+        """Report the number of lost items, without the items themselves."""
         error = DeliveryError(f"{self._name}: close() gives up {count} items that were not sent")
         if count and not self._tell([], error):
             log.error("%s", error)
@@ -393,8 +393,8 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _margin(timeout: float, *, keeps: bool) -> float:
-    """Return how many seconds of a timeout are reserved for keeping unsent items; the last quarter is for calls that
-    hang.
+    """Return how many seconds before the end of a timeout the running sends are cancelled. The last quarter of these
+    seconds is for calls that hang.
 
     A worker that ``keeps`` unsent items must write them elsewhere, on a machine that may be busy.
     """

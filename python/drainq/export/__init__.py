@@ -1,7 +1,7 @@
 """Exporters: workers that send a queue's items to another system over the network.
 
-An exporter sends batches from a queue, waits while the other system fails, and accounts for every item. It imports its
-optional packages when it is made, and names a missing one.
+An exporter sends batches from a queue, waits while the other system fails, and accounts for every item. Its constructor
+imports the optional packages. If one is missing, the error names the extra to install.
 """
 
 from drainq.export.kafka import KafkaExporter

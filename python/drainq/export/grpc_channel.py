@@ -26,7 +26,7 @@ from drainq.fork import leave_to_parent, renew_in_child
 class Calls:
     """The running calls of one sink. The thread that makes a call waits for it.
 
-    :meth:`cancel` ends every running call. Later calls fail at once, because a sink is cancelled when its time is over.
+    :meth:`cancel` ends every running call. Later calls fail at once, because only ``close`` cancels a sink.
     """
 
     def __init__(self, grpc: Any) -> None:
@@ -88,8 +88,8 @@ class Connection:
         parameter: the name of the endpoint argument, for errors.
         insecure: send without TLS.
         headers: sent with each call; names in lower case.
-        certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by. None: those of
-            gRPC.
+        certificate: a PEM file, or its bytes, with the authorities trusted to sign the server's certificate. None: the
+            authorities that gRPC trusts.
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate of the client.
     Raises:
         ImportError: grpcio is not installed.
@@ -150,7 +150,7 @@ class Connection:
             return self._channel
 
     def unary(self, method: str, answer: Any) -> Any:
-        """Return a method ``/package.Service/Method`` that takes bytes. ``answer`` converts the bytes of its answer.
+        """Return the method ``/package.Service/Method``, which takes bytes. ``answer`` converts the returned bytes.
 
         Returns:
             A callable ``(request: bytes, timeout: seconds) -> grpc.Future``.

@@ -2,9 +2,9 @@
 
 1. librdkafka sends, and tries again, for ``retry_for`` seconds. It keeps the order and avoids duplicates
    (``enable.idempotence``), unless the configuration changes that.
-2. A batch ends when librdkafka has delivered each message or reported why not. So the books are exact whenever the
+2. A batch ends when librdkafka has delivered each message or reported why not. So the counters are exact whenever the
    drain thread is idle. One batch is sent at a time, so librdkafka holds only messages of that batch.
-3. If librdkafka's local queue is full, its reports are served until there is room.
+3. If librdkafka's local queue is full, the sink runs the delivery callbacks until there is room.
 4. A message has an identity in the header ``drainq-id``. The identity stays the same when the message is sent again
    from a delayed queue, so a consumer can recognise a duplicate. A message that timed out may be in the topic, so it
    also counts as ``unknown``.
@@ -116,7 +116,7 @@ class KafkaSink(Sink):
             return self._producer
 
     def send(self, items: list[Any]) -> Refusals:
-        """Send messages. Returns when each was reported."""
+        """Send messages, and wait until librdkafka has reported each."""
         with self._turn:
             self._turn.wait_for(lambda: not self._sending)
             self._sending = True
@@ -199,7 +199,7 @@ class KafkaSink(Sink):
         raise failure(why, rest=Rest([items[place] for place in left], left), refusals=list(not_taken.items()))
 
     def _ask(self, polls: int) -> None:
-        """Ask the servers for their protocol if nothing arrived for a while. Note the answer if no protocol fits."""
+        """Ask the servers for their protocol if nothing arrived for a while. Note the answer if no server is usable."""
         if polls == ASK_AFTER and not self._has_sent and self._servers:
             with contextlib.suppress(RuntimeError):  # no more threads can be started
                 self._asked = start_aside(why_never, self._servers, self._protocol)
@@ -249,12 +249,12 @@ class KafkaSink(Sink):
             return 1
 
     def _discard(self) -> None:
-        """Use a new producer for the next batch, because the present one accepts nothing after a fatal error."""
+        """Drop the producer, so that the next batch opens another. After a fatal error a producer accepts nothing."""
         with self._lock:
             self._producer = None
 
     def serve(self) -> None:
-        """Run librdkafka's callbacks: for its log lines, and those of the configuration."""
+        """Run the callbacks for librdkafka's log lines, and those in the configuration."""
         with self._lock:
             producer = self._producer
         if producer is not None:
@@ -285,9 +285,9 @@ class KafkaExporter(SendingWorker[Item]):
         value: maps an item to the message's value (bytes, str or None); None: bytes and str as they are, others as
             JSON. When ``key`` or ``value`` raises for one item, both are called again for all items of its batch.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
-            ``retry_for`` is the time for which librdkafka tries to send a message. Then the message may be in the
-            topic, so it also counts as ``unknown``. ``delayed`` sends it again with the same ``drainq-id``.
-            ``on_error`` gets messages: identity, key, value. A batch has at most 4,096 messages.
+            ``retry_for`` is the time for which librdkafka tries to send a message. After that the message may be in
+            the topic, so it also counts as ``unknown``. From ``delayed`` it is sent with the same ``drainq-id``.
+            ``on_error`` gets messages: identity, key, value. By default a batch has at most 4,096 messages.
     Raises:
         ImportError: the extra ``kafka`` is not installed.
         TypeError, ValueError: an argument is invalid; for ``config`` the text is librdkafka's.

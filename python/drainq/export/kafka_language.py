@@ -2,7 +2,7 @@
 
 1. Only an answer is proof. A refused, silent or ended connection proves nothing: a proxy without its broker does the
    same.
-2. The first request is one that a broker answers, so a broker that is only slow notes nothing wrong.
+2. The first request is a valid one for a broker, so a broker that is only slow logs no error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _API_VERSIONS = struct.pack(">hh4sh6s", 18, 0, _NUMBER, 6, b"drainq")
 
 
 def why_never(servers: str, protocol: str) -> str:
-    """Return why none of the servers can be used by this ``security.protocol``, or an empty text if one may be.
+    """Return why no server can be used with this ``security.protocol``, or an empty text if one of them may work.
 
     Args:
         servers: librdkafka's ``bootstrap.servers``.

@@ -1,4 +1,4 @@
-"""The configuration of librdkafka with drainq's defaults, and a producer that is opened by it."""
+"""Completes the configuration of librdkafka with drainq's defaults, and opens a producer with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def opened(kafka: Any, settings: Mapping[str, Any]) -> Any:
     """Return a new producer.
 
     Raises:
-        ValueError: with librdkafka's text, without the secrets of the configuration.
+        ValueError: librdkafka refuses the configuration. The message is its text, without secrets.
     """
     try:
         return kafka.Producer(dict(settings))

@@ -68,7 +68,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
     Args:
         bounds: the upper bounds of the buckets, rising; the last bucket has none.
-        counts: values in each bucket: one more than there are bounds.
+        counts: the number of values in each bucket; there is one bucket more than bounds.
         sum: the sum of the values.
         min, max: the smallest and the largest value; None: not known.
     Raises:

@@ -2,8 +2,8 @@
 
 1. A request has at most 4 MiB, the default limit of a server, or less after a server has refused a smaller one. A
    larger batch is halved. A single point that is too large is refused.
-2. OTLP's rules (:mod:`drainq.export.grpc_errors`) decide which failures are temporary. After one, the request is sent
-   again, so a point may arrive twice.
+2. OTLP's rules (:mod:`drainq.export.grpc_errors`) decide which failures are temporary. After such a failure the request
+   is sent again, so a point may arrive twice.
 3. A point that the server rejects in a partial success is refused. The server does not name these points, so they are
    counted and not kept.
 
@@ -88,7 +88,7 @@ class OtlpSink(Sink):
         return refused
 
     def _call(self, request: bytes, places: Sequence[int]) -> list[tuple[int | None, object]]:
-        """Send a request. Return its refused points, each with its index, or None if it is unknown."""
+        """Send a request. Return the index of each refused point (None: unknown), with the reason."""
         if len(request) > self._limit:
             raise Refused(f"a request of {len(request)} bytes is more than the {self._limit} that a server takes")
         target = self._connection.target
@@ -104,7 +104,7 @@ class OtlpSink(Sink):
                 raise Unavailable(message, after=after) from error
             if failure is Failure.CANNOT_PASS:
                 raise DeliveryStopped(message) from error
-            return [(place, message) for place in places]  # sending parts of it would be trying again
+            return [(place, message) for place in places]  # OTLP forbids a retry, also of parts of the request
         words = f": {answer.partial_success.error_message}" if self._log_values else ""
         rejected = min(answer.partial_success.rejected_data_points, len(places))
         if answer.partial_success.error_message and not rejected:
@@ -137,7 +137,7 @@ class OtlpMetricsExporter(SendingWorker[MetricPoint]):
         headers: sent with each request: names to values, such as a token; they are never logged.
         timeout: seconds for one request.
         resource: the source of all points, as attributes: ``{"service.name": "shop"}``.
-        certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by.
+        certificate: a PEM file, or its bytes, with the authorities trusted to sign the server's certificate.
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
     Raises:

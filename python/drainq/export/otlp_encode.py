@@ -1,8 +1,8 @@
 """Encodes metric points as OTLP requests.
 
-Points of one name, kind, unit, description and temporality become one metric. The messages are those of the package
-``opentelemetry-proto``. Attributes are most of the work and repeat, so their bytes are cached and merged into each sum
-and gauge that has them.
+Points of one name, kind, unit, description, temporality and monotonicity become one metric. The messages are those of
+the package ``opentelemetry-proto``. Attributes are most of the work and repeat, so their bytes are cached and merged
+into each sum and gauge that has them.
 
 Source: ``opentelemetry/proto/metrics/v1/metrics.proto``.
 """

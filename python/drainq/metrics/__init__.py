@@ -1,6 +1,6 @@
 """The application ``drainq metrics``: turns access logs into service metrics in a database, on Spark or in threads.
 
-It uses the library as any program would, and no room of the library imports it. A log line passes:
+It uses the library as any program would, and only the command ``drainq`` imports it. A log line passes:
 
 | module | what it does |
 | --- | --- |
@@ -8,7 +8,7 @@ It uses the library as any program would, and no room of the library imports it.
 | ``job`` | one run, from the logs to the report; ``outcome`` has its counts |
 | ``log_files``, ``blocks`` | finds the logs and their digests; cuts them into tasks |
 | ``steps`` | the steps that a run and a round of following share |
-| ``follow`` | the room of ``--follow`` |
+| ``follow`` | the package of ``--follow`` |
 | ``engine`` | runs the tasks, on Spark or in threads |
 | ``spark_session``, ``daemon``, ``make_archive`` | start Spark, quickly |
 | ``reader`` | turns lines into typed metrics (``metric_types``) |

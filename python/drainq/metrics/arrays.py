@@ -1,4 +1,4 @@
-"""Conversions between numpy and Arrow, without a copy. pyarrow's own functions would import pandas, which is slow."""
+"""Converts between numpy and Arrow, without a copy if types agree. pyarrow would import pandas, which is slow."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Finds the logs that have more bad lines than the command allows.
 
 A log that was loaded before is judged by its stored counts, so a second run gives the same answer as the first.
-A sentence shows the first bad line, its number and the reason. It is for the command's own output, and no exception.
+A complaint shows the first bad line, its number and the reason. The command prints complaints, and raises none of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) ->
 
 
 def followed_logs(rows: Iterable[Counted], path: str, total: LogCounts) -> Sequence[LogCounts]:
-    """Return the counts of each followed file that still exists or, if none has bad lines, the counts of this run."""
+    """Return the counts of the followed file, or of the directory's existing files; if no line is bad, of this run."""
     is_directory = os.path.isdir(path)
     found = []
     for row in rows:

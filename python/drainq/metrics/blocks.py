@@ -1,4 +1,4 @@
-"""Blocks of logs. A task reads its blocks in pieces of whole lines.
+"""Cuts logs into blocks. A task reads its blocks in pieces of whole lines.
 
 1. A line belongs to the block that contains its first byte, and is read to its end. So each line is read once,
    wherever the blocks are cut.
@@ -15,9 +15,9 @@ from typing import IO, Protocol
 from drainq.metrics.log_files import Source
 from drainq.metrics.open_log import opened
 
-BLOCK = 32 << 20  # least bytes for a task; smaller logs share one
+BLOCK = 32 << 20  # the least bytes of a task; smaller logs share a task
 PIECE = 2 << 20  # bytes that are parsed at once
-RATIO = 10  # about how many bytes of log a compressed byte holds
+RATIO = 10  # approximate number of bytes after decompression for each compressed byte
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ Task = tuple[Part, ...]
 
 
 def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
-    """Cut logs into blocks, and combine blocks until a task has ``size`` bytes, or ``BLOCK``."""
+    """Cut logs into blocks, and combine blocks until a task has at least ``size`` bytes; None is ``BLOCK``."""
     size = size or BLOCK
     found: list[Task] = []
     waiting: list[Part] = []

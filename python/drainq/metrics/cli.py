@@ -170,7 +170,7 @@ def _heap(text: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the job. Return 0 if every line is accounted for and no log has too many bad lines, else 1."""
+    """Run the command. Return 0 if every line is accounted for and no log has too many bad lines, else 1 or 130."""
     from drainq.metrics.errors import UserError
 
     if bool(arguments.logs) == (arguments.follow is not None):
@@ -219,7 +219,7 @@ def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
 
 
 def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
-    """Follow. Return 130 after Ctrl-C, else 0 if everything present was counted, and 1 if not."""
+    """Follow the path. Return 130 after Ctrl-C, 1 if something is not counted or too many lines are bad, else 0."""
     from drainq.metrics.follow.run import Ending, follow
     from drainq.metrics.progress import Progress
 
@@ -249,7 +249,7 @@ def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
 
 
 def _show(outcome: Any, arguments: argparse.Namespace) -> None:
-    """Print the summary. With ``--quiet``, print it to stderr, and only if something is wrong."""
+    """Print the summary. With ``--quiet``, print it to stderr, and only if the counts do not add up."""
     from drainq.metrics.summary import as_json, summary
 
     report = f"{arguments.out}/report.html"

@@ -27,7 +27,7 @@ from drainq.spark.task_attempt import TaskInfo
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-RECORDS_QUEUED = 100_000 * len(METRICS)  # records that wait between parsing and aggregation: some pieces of a log
+RECORDS_QUEUED = 100_000 * len(METRICS)  # the most records between parsing and aggregation, which is a few pieces
 
 
 class Runs(Protocol):
@@ -50,7 +50,7 @@ def task_function(
 
 
 class InThreads:
-    """Runs tasks in threads of this process, one for each processor. Parsing and aggregation need no GIL."""
+    """Runs tasks in threads: one for each usable processor, or 2 on macOS. Parsing and aggregation need no GIL."""
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0, 0])
@@ -81,9 +81,9 @@ class InThreads:
 
 
 class OnSpark:
-    """Runs tasks on Spark's executors. On a cluster they return what they would write into the directory.
+    """Runs tasks on Spark's executors. On a cluster a task's result contains the bytes of the task's files.
 
-    The executors read a log on a disk under the driver's path, and a log at a URL by Spark's text source.
+    An executor opens a log on a disk by the driver's path. Spark's text source reads a log at a URL.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -97,7 +97,7 @@ class OnSpark:
         return results + (read(self._context, remote, run) if remote else [])
 
     def done(self) -> tuple[int, int]:
-        """Return these numbers for the tasks of the running stages."""
+        """Return the number of ended tasks and of all tasks, in the running stages."""
         tracker = self._context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]

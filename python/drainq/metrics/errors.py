@@ -28,7 +28,7 @@ class Interrupted(DrainqError):
 def lines_of(error: BaseException) -> list[str]:
     """Return the lines of an error's text, at least one.
 
-    PySpark asks Java for the text of an error. If Java has ended, that raises, and the line is the class's name.
+    PySpark asks Java for the text of an error. If Java has ended, ``str`` raises, and the line is the class's name.
     """
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -38,7 +38,7 @@ def lines_of(error: BaseException) -> list[str]:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Return whether Ctrl-C caused an error. PySpark raises another one when it then fails to cancel its jobs."""
+    """Return whether Ctrl-C caused an error. If PySpark then cannot cancel its jobs, PySpark raises another error."""
     seen: set[int] = set()
     while id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):

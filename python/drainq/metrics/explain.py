@@ -18,7 +18,7 @@ WIDEST = 200
 
 
 def explained(path: str, format: str | None) -> Iterator[str]:
-    """Yield the format of a log, and each of its first lines with its columns, or the reason why it is no record.
+    """Yield the format of a log, then each of its first lines with the columns or the reason why the line is no record.
 
     Raises:
         UserError: the log cannot be read, or several formats fit.

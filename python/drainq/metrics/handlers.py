@@ -35,9 +35,9 @@ BAD_LINES = pa.schema(
 
 @dataclass(frozen=True)
 class Spooled:
-    """A task's output: groups of a metric, or bad lines. ``kind`` is the table, ``rows`` their number.
+    """A task's output: groups of a metric, or bad lines. ``kind`` names the table.
 
-    ``written`` is the path of its file, or the bytes.
+    ``rows`` is the number of rows. ``written`` is the path of the file, or the file's bytes.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class QueueCounts:
 
 
 class SpoolFile:
-    """A stream of record batches, into memory if ``path`` is None. The first batch creates the file."""
+    """Writes record batches to a file, or into memory if ``path`` is None. The first batch creates the file."""
 
     def __init__(self, kind: str, path: Path | None) -> None:
         self._kind, self._path = kind, path
@@ -89,7 +89,7 @@ class AddUp:
 
     Args:
         metric: the type. file: gets the groups.
-        most_groups: groups to hold. More are written to the file and merged later.
+        most_groups: groups to hold. If there may be more, all groups are written to the file, to be merged later.
     """
 
     def __init__(self, metric: type[JobMetric], file: SpoolFile, *, most_groups: int = MOST_GROUPS) -> None:
@@ -104,7 +104,7 @@ class AddUp:
             self._room -= len(metric)
             if self._room <= 0:
                 held = len(self._groups)
-                if held > self._most // 2:  # counting merges the groups, which is too slow for little room
+                if held > self._most // 2:  # len() merges the groups: too slow to repeat after a few records
                     self._hand_out()
                     held = 0
                 self._room = self._most - held
@@ -136,7 +136,7 @@ def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class KeepBadLines:
-    """Writes the first bad lines of each log to a file, unchanged, and counts all by reason."""
+    """Writes the first bad lines of each log to a file, as storable texts, and counts all bad lines by reason."""
 
     def __init__(self, file: SpoolFile) -> None:
         self._file = file
@@ -161,7 +161,7 @@ class KeepBadLines:
 
 
 class CountLines:
-    """Counts the lines of each block that were read, and those that became records."""
+    """Counts, for each block, the lines read, the lines that became records, and the directives."""
 
     def __init__(self) -> None:
         self._lines: Counter[tuple[int, int]] = Counter()
@@ -183,7 +183,7 @@ class CountLines:
 
 @dataclass(frozen=True)
 class MakeHandlers:
-    """Makes the handlers of one task attempt, by the type they take.
+    """Makes the handlers of one task attempt: a dictionary from the type of an item to its handler.
 
     Args:
         spool: the directory for their files; None keeps them in memory, for the task's result.

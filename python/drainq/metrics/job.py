@@ -70,8 +70,8 @@ def run(
         top: how many endpoints to rank.
         format: of the lines, as ``--format`` takes it; None: found from the first lines of each log.
         max_bad: percent of a log's lines that may be bad without a complaint.
-        progress: called when a stage begins and ends.
-        context: the Spark to use. None starts one and stops it, perhaps in a thread after the return.
+        progress: shows the running stage; None shows nothing.
+        context: the Spark to use. None starts Spark if needed, and stops it in a thread, perhaps after the return.
     Raises:
         UserError, DatabaseError: nothing was loaded. The message tells the user what to change.
         JobFailed, Interrupted: nothing was loaded.
@@ -198,7 +198,7 @@ def _interruptible(loaded: Sequence[object]) -> Iterator[None]:
 
 
 def _worth_reading(database: Database, sources: Sequence[Source], digests: Sequence[str] | None) -> bool:
-    """Return whether a log may be missing in the database."""
+    """Return whether there are lines to read, and a log may be missing in the database."""
     if not any(source.size for source in sources):
         return False
     return digests is None or len(loaded_before(database, digests)) < len(set(digests))

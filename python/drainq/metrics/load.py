@@ -47,7 +47,7 @@ from drainq.statistics import BatchQueueStats
 from drainq.workers.topn import TopN
 
 ROWS_A_BATCH = 10_000  # rows in one item of the queue
-QUEUED = MOST_ROWS  # rows that wait: a slice, so that the next one is merged meanwhile
+QUEUED = MOST_ROWS  # the most rows that wait: one slice, so that the next slice is merged while this one is written
 
 
 @dataclass
@@ -81,7 +81,7 @@ def write(database: Database, load: Load, *, top: int | None) -> BatchQueueStats
         The counters of the queue that the rows went through.
     Raises:
         UserError: another run loaded one of the sources meanwhile.
-        DatabaseError: the database refused; nothing was written.
+        sqlite3.Error, psycopg.Error: the database refused; nothing was written.
     """
     with database.transaction():
         database.dialect.lock_table(database.connection, SOURCES.name)
@@ -192,7 +192,7 @@ def _as_rows(table: JobTable, groups: pa.Table) -> pa.Table:
 
 
 def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) -> pa.Table:
-    """Return the groups with their sketches merged with the stored ones."""
+    """Merge the stored sketches into the sketches of the groups. Return the groups."""
     quote, mark = database.dialect.quote, database.dialect.placeholder
     keys = list(metric.keys())
     wanted = metric.groups(only=("latency",), more={"place": "min"})
@@ -216,7 +216,7 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
 
 
 def _bad_lines(load: Load) -> Iterator[pa.Table]:
-    """Yield the first bad lines of each log, with its path and their number in it."""
+    """Yield the first bad lines of each log, with the log's path and the line numbers."""
     room = [MOST_BAD - log.bad_before for log in load.sources]
     for batch in batches(load.files.get(BAD_LINES.name, ())):
         rows = []
@@ -240,7 +240,7 @@ def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:
 
 
 def rank(database: Database, top: int) -> int:
-    """Rank all endpoints with a bounded heap, equal ones by name. Call this inside a transaction."""
+    """Store the ``top`` endpoints by requests, then by name, with a bounded heap. Call this inside a transaction."""
     ranked: list[tuple[str, int, int]] = []
     best = TopN(top, score=lambda row: row[1], sink=ranked.extend)
     stream = endpoints_by_requests(database)

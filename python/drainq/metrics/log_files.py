@@ -71,7 +71,7 @@ def find(number: int, path: str, format: str | None = None) -> Source:
     """Read the size, the time and the kind of one log. Without a ``format``, find it from the first lines.
 
     Raises:
-        UserError: the log is missing, no file, unreadable, no text or a URL, or several formats fit.
+        UserError: the log is missing, unreadable, a URL, not a file or not text, or several formats fit it.
     """
     if is_remote(path):
         raise UserError(f"{shown(path)!r} is a URL, which only `drainq metrics LOG --engine spark` reads; copy the log")
@@ -101,7 +101,7 @@ def format_of(path: str, head: bytes) -> str:
     """Return the format of a log with these first bytes.
 
     Raises:
-        UserError: formats of different meanings fit, or none fits a known kind of log.
+        UserError: formats of different meanings fit, or the log is of a known kind that no format can read.
     """
     head = head.removeprefix(BOM)
     found = found_in(head)
@@ -142,13 +142,13 @@ class Digests:
     @overload
     def result(self, timeout: float) -> list[str] | None: ...
     def result(self, timeout: float | None = None) -> list[str] | None:
-        """Wait for all digests, at most ``timeout`` seconds. Return them in the order of the sources, or None."""
+        """Wait for all digests, and return them in the order of the sources. Return None after ``timeout`` seconds."""
         if wait(self._waiting, timeout).not_done:
             return None
         return [waiting.result() for waiting in self._waiting]
 
     def close(self) -> None:
-        """Cancel the digests that have not begun."""
+        """Cancel the digests that have not begun, and wait for the others."""
         self._pool.shutdown(cancel_futures=True)
 
 

@@ -1,15 +1,15 @@
 """Formats of access logs, each declared by one line of the server's own language.
 
-A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), or a format of gunicorn
-(``%(h)s``). So is the ``#Fields:`` line of a W3C extended log, as IIS and CloudFront write it. ``tomcat:`` in front
-gives ``%D`` and ``%T`` Tomcat's units; ``syslog:``, ``cri:`` and ``docker:`` are for lines that a logger has wrapped.
-An object of JSON with such fields as its values declares lines of JSON. A declaration becomes one table of fields,
-which the native reader follows.
+A declaration is an Apache ``LogFormat`` (``%h``), an nginx ``log_format`` (``$remote_addr``), a format of gunicorn
+(``%(h)s``), or the ``#Fields:`` line of a W3C extended log, as IIS and CloudFront write it. The prefix ``tomcat:``
+gives ``%D`` and ``%T`` Tomcat's units. The prefixes ``syslog:``, ``cri:`` and ``docker:`` are for lines that a logger
+has wrapped. A JSON object whose values are such fields declares lines of JSON. The native reader reads the lines by the
+table of fields that a declaration is compiled to.
 
 1. An unknown field is skipped. Of two fields for one column the first by rank is read; in JSON the first by rank that
    the line has.
-2. A number has the unit of its declaration; none is guessed. W3C's ``time-taken`` is in milliseconds between spaces
-   (IIS), in seconds with a point between tabs (CloudFront).
+2. The declaration gives the unit of a number; no unit is guessed. W3C's ``time-taken`` is in milliseconds if spaces
+   separate the fields (IIS), and in decimal seconds if tabs do (CloudFront).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from drainq.metrics.errors import UserError
 Field = tuple[str, str, float]
 """The text in front of a field, its meaning and, for a time, how many of its unit are a second."""
 Table = tuple[str, tuple[Field, ...], str | None]
-"""The prefix of each line, the fields from left to right, and the text after the last one.
+"""The prefix of each line, the fields from left to right, and the text after the last field.
 
 For lines of JSON that text is None, the fields are in the order of their ranks, and the text in front of each is its
 path: the keys that lead to it, joined by NUL.
@@ -67,7 +67,7 @@ BUILT_IN = {
         "time_iso8601 time_local msec remote_addr realip_remote_addr request request_uri uri status body_bytes_sent "
         "bytes_sent request_time http_referer http_user_agent").split()}),
 }  # fmt: skip
-"""Declarations by name. Caddy's has an IP address under one of three keys, by its version."""
+"""Declarations by name. Caddy writes the client's address under one of three keys, depending on Caddy's version."""
 
 _MEANINGS: dict[str, tuple[str, int, str, float]] = {}
 """Field name -> the column, the rank (the lowest is read), the meaning, and the scale."""
@@ -106,7 +106,7 @@ _W3C = {
 }  # fmt: skip
 _TOMCAT = {"%D": ("duration", 0, "whole", 1e3), "%T": ("duration", 1, "seconds", 1.0)}
 
-_GUNICORNS = {"%f": "%{referer}i", "%a": "%{user-agent}i"}  # Apache has a file and an address there
+_GUNICORNS = {"%f": "%{referer}i", "%a": "%{user-agent}i"}  # in Apache: the file, and the client's address
 
 _NGINX = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _GUNICORN = re.compile(r"%\((\{[^}]+\})?(\w)\)s")
@@ -114,7 +114,7 @@ _APACHE = re.compile(r"%[!\d,<>]*(\{[^}]*\})?(\^..|[A-Za-z])")
 _BARE = re.compile(r"([:\[]\s*)(\$\w+|\$\{\w+\}|%[!\d,<>]*(?:\{[^}]*\})?[A-Za-z])(?=\s*[,}\]])")
 _METHODS = ("request_method", "%m")
 _FIELDS = "#Fields:"
-_DIRECTIVE = "a directive, no request"  # the reason of the native reader
+_DIRECTIVE = "a directive, no request"  # the native reader's reason for such a line
 _HAPROXY = re.compile(rb":\d+ \[\d\d/\w{3}/\d{4}(?::\d\d){3}\.\d{3}\] \S+ \S+/\S+ (?:-?\d+/){4}\+?-?\d+ ")
 
 
@@ -123,14 +123,14 @@ class _Found(NamedTuple):
     name: str
 
 
-_Leaf = tuple[int, str, Field]  # the rank, the column
+_Leaf = tuple[int, str, Field]  # the rank, the column, the field
 
 _PREFIXES = ("syslog", "cri", "docker", "tomcat")
 _SAMPLE = 50  # lines by which a format is found
 
 
 def unwrapped(piece: bytes, format: str) -> bytes:
-    r"""Take the lines of ``docker:`` out of their JSON, each from ``{"log":"...\n",...}``. Other lines stay.
+    r"""Return the lines of a ``docker:`` log without Docker's JSON, ``{"log":"...\n",...}``. Other lines are unchanged.
 
     Example:
         >>> unwrapped(b'{"log":"a \\"b\\"\\n","stream":"stdout"}\nno\n', "docker:common")
@@ -154,7 +154,7 @@ def table_of(format: str) -> Table | None:
 
 
 def bad_requests(bad: list[tuple[int, bytes, str]], format: str) -> list[tuple[int, bytes, str]]:
-    """Return the bad lines without the directives of a W3C log.
+    """Return the bad lines except for the directives of a W3C log.
 
     Raises:
         UserError: a directive declares other fields than the format.
@@ -169,7 +169,7 @@ def bad_requests(bad: list[tuple[int, bytes, str]], format: str) -> list[tuple[i
 
 
 def why_refused(head: bytes) -> str | None:
-    """Return what a log with these first lines is and what to do, if none of its lines can be read."""
+    """Describe an unreadable log by its first lines, and what to do about it. Return None if its kind is unknown."""
     lines = [line for line in map(bytes.strip, head.split(b"\n")[:_SAMPLE]) if line]
     if any(line.startswith(_FIELDS.encode()) for line in lines):
         return (
@@ -192,8 +192,8 @@ def why_refused(head: bytes) -> str | None:
 def found_in(head: bytes) -> list[str]:
     """Return the declared formats that fit the first lines of a log, one for each meaning; "" is common or combined.
 
-    Four of five lines must fit, or one if the log declares its own fields. Two formats with another unit of the request
-    time have two meanings.
+    Four of five lines must fit, or one line if the log declares its own fields. Formats with different units of the
+    request time have different meanings.
 
     Example:
         >>> found_in(b'::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17')
@@ -237,7 +237,7 @@ def compiled(declaration: str) -> Table:
     """Return the table of fields of a declaration, or of a built-in name.
 
     Raises:
-        ValueError: the text is no declaration, or no text separates two of its fields.
+        ValueError: the text is no declaration, it lacks a needed column, or no text separates two of its fields.
 
     Example:
         >>> compiled('$remote_addr [$time_local] "$request" $status')[1][1]
@@ -302,7 +302,7 @@ def _leaves(value: object, meanings: dict[str, tuple[str, int, str, float]], pat
         names = [field.name for field in fields]
         name = names[0] if len(names) == 1 else "request" if names[:1] and names[0] in _METHODS else ""
         if "".join([*(field.before for field in fields), tail]).strip("[] "):
-            name = ""  # a text around it, which is not taken off
+            name = ""  # text around the field, which the reader would not remove
         column, rank, meaning, scale = meanings.get(name, ("", 0, "", 1))
         if column in ("client", "time", "path", "status", "size", "referrer", "agent", "duration"):
             meaning, scale = {"seconds": ("amount", 1), "whole": ("amount", scale)}.get(meaning, (meaning, scale))

@@ -23,7 +23,7 @@ def make() -> Path:
     Returns:
         The archive.
     Raises:
-        DrainqError: Java wrote none.
+        DrainqError: Java wrote no archive, or the archive's path contains a space.
     """
     archive = archive_place(java_home())
     if " " in str(archive):
@@ -47,7 +47,7 @@ def make() -> Path:
 
 
 def _end_java() -> None:
-    """End the Java of this process and wait for it. It writes the archive as it ends."""
+    """End the Java of this process and wait for its end, at which Java writes the archive."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

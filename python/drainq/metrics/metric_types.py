@@ -39,7 +39,7 @@ class JobMetric:
 
     table: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()
-    """Keys that are texts, or a number."""
+    """The keys before the period: texts, or the HTTP status, a number."""
     period: ClassVar[str] = "minute"
     """The last key: the period to which times are rounded down."""
     aggregates: ClassVar[tuple[str, ...]] = ("requests",)
@@ -151,5 +151,5 @@ class BadLines:
 
 
 def records_of(item: JobMetric | LinesRead | BadLines) -> int:
-    """Return the weight of an item in a queue: its records or lines, or one."""
+    """Return the weight of an item in a queue: its number of records or bad lines; 1 for ``LinesRead``."""
     return 1 if isinstance(item, LinesRead) else len(item)

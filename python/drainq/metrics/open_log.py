@@ -1,6 +1,6 @@
-"""Opens logs: the one place that knows compressed files, and files that are no text.
+"""Opens logs. Only this module detects compressed files, and files that are not text.
 
-1. The first bytes say how a file is compressed, whatever its name is.
+1. The first bytes show how a file is compressed, whatever its name is.
 2. A damaged or cut-off file is an error, whatever module reads it.
 """
 
@@ -67,7 +67,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             with reader.open(raw) as file:
                 yield file
         except damaged as error:
-            if getattr(error, "errno", None):  # the disk's
+            if getattr(error, "errno", None):  # an error of the disk, not of the data
                 raise
             raise UserError(f"{path!r} is no complete {name} file ({error}); fetch it again") from error
 

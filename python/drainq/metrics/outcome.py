@@ -13,9 +13,9 @@ COMMON = "common or combined"
 class LogCounts:
     """The counts of one log. A log that was ``loaded_before`` was not read.
 
-    ``lines``, ``parsed``, ``bad`` and ``reasons`` (of the bad lines) count only this load; ``before`` and
-    ``bad_before`` count earlier lines, by following. ``first_bad``: the number of its first bad line, the reason, and
-    the line. ``format``: as in a source; None: not known.
+    ``lines``, ``parsed``, ``bad`` and ``reasons`` (of the bad lines) count only this load. ``before`` and
+    ``bad_before`` count the lines and bad lines of a followed file that earlier rounds counted. ``first_bad``: the
+    number of the log's first bad line, the reason, and the line. ``format``: as in a source; None: not known.
     """
 
     path: str
@@ -46,11 +46,11 @@ class JobOutcome:
     """The result of a run.
 
     Args:
-        sources: every named log, with its counts. Logs that were loaded before have none.
+        sources: every named log, with its counts. The counts of logs that were loaded before are 0.
         queue: the sums of the counters of the tasks' queues. l2: the counters of the loading queue.
         top: (endpoint, requests, bytes), best first, over everything in the database.
         stages: the steps with their times. written: rows by table.
-        parsed_in_tables: requests over the merged ``service_minute`` rows of this run.
+        parsed_in_tables: the sum of the requests in the merged ``service_minute`` rows of this run.
         complaints: a sentence for each log that has too many bad lines.
     """
 
@@ -91,7 +91,7 @@ class Followed:
 
     Args:
         outcome: all rounds together; its one source is the followed path. files: the number of files counted whole.
-        interrupted: Ctrl-C ended it. uncounted: a sentence for each existing file that is not counted.
+        interrupted: Ctrl-C ended the run. uncounted: a sentence for each file that is not counted to its end.
     """
 
     outcome: JobOutcome

@@ -1,7 +1,7 @@
 """The merge of the tasks' partial results, in slices that fit into memory.
 
 1. Each group is in one slice, and a slice has each group once.
-2. Slices are ordered by name, and the rows of a slice by key, so a table's index is written from left to right.
+2. Slices are ordered by name, and the rows of a slice by key, so a table's index is written in ascending order.
 3. About ``MOST_ROWS`` rows of the tasks are held at once, or more if a single name has more.
 """
 

@@ -146,7 +146,7 @@ def _against_time(first: int, last: int, colours: Sequence[str], **options: Any)
 
 
 def _bars(bars: Sequence[tuple[str, int, str, str]]) -> Any:
-    """Draw bars from the top down: name, length, the text at the end, colour."""
+    """Draw bars from the top down. Each bar has a name, a length, a text at its end, and a colour."""
     import pygal
 
     chart = pygal.HorizontalBar(
@@ -196,7 +196,7 @@ def _drawn(chart: Any, title: str) -> str:
 
 
 def _still(root: Any) -> Any:
-    """Remove scripts and remarks from the picture."""
+    """Remove scripts, descriptions and titles from the picture."""
     for parent in list(root.iter()):
         for child in list(parent):
             if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in ("script", "desc", "title"):

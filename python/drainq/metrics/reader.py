@@ -57,7 +57,7 @@ def with_keys(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def metrics_of(records: pa.RecordBatch) -> Iterator[JobMetric]:
-    """Yield records as one object per metric type, without those whose name is missing."""
+    """Yield one object per metric type, with the records whose name is not null."""
     for metric in METRICS:
         columns = records
         for name in metric.names:

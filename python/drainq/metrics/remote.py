@@ -40,7 +40,7 @@ _ONE_TASK_A_LOG = 1 << 50  # bytes: a split that no log fills
 
 @dataclass(frozen=True)
 class RemoteSource(Source):
-    """A log at a URL. ``has_bom``: whether its text begins with a byte order mark. ``files`` finds it again."""
+    """A log at a URL; ``changed`` in milliseconds. ``has_bom``: it has a byte order mark. ``files`` finds the log."""
 
     has_bom: bool = False
     files: Any = field(default=None, compare=False)
@@ -52,7 +52,7 @@ class RemoteSource(Source):
 
 @dataclass(frozen=True)
 class RemoteLog(Block):
-    """A whole log at a URL, which Spark splits. ``has_bom``: as of its source."""
+    """A whole log at a URL, which Spark splits. ``has_bom``: as in :class:`RemoteSource`."""
 
     has_bom: bool = False
 
@@ -71,7 +71,7 @@ class _Lines:
 
 
 def remote_tasks(sources: Sequence[Source]) -> list[Task]:
-    """Return a task for each log at a URL that is not empty."""
+    """Return a task for each nonempty log at a URL."""
     return [
         (RemoteLog(s.number, s.path, 0, None if s.compressed else s.size, s.format, s.has_bom),)
         for s in sources
@@ -90,7 +90,7 @@ class RemoteFiles:
         """Find the logs that a URL names; ``*``, ``?``, ``[...]`` and ``{a,b}`` in it match names.
 
         Raises:
-            UserError: there is none, or one of them is no log.
+            UserError: no file matches, or a matching file is not a readable log.
         """
         try:
             path = self._jvm.org.apache.hadoop.fs.Path(url)
@@ -210,7 +210,7 @@ def _parts(batches: Iterator[pa.RecordBatch], logs: Mapping[str, RemoteLog]) -> 
 
 
 def _digests(batches: Iterator[pa.RecordBatch], logs: Mapping[str, RemoteLog]) -> Iterator[tuple[str, str | None]]:
-    """Yield the URL of each log with its digest, or None if its length is not that of the log."""
+    """Yield the URL of each log, with its digest, or with None if Spark read more or fewer bytes than the log has."""
     for (path, _), arriving in _splits(batches):
         log, separator = logs[path], b""
         found, length = hashlib.sha256(), 0

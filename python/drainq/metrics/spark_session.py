@@ -1,11 +1,11 @@
-"""The Spark session of the job: started in a thread, silent, and with connections to this machine only.
+"""Starts Spark for the job, silently, in a thread. With a local master, only this machine can connect to Spark.
 
 1. The workers run the Python of this process, or on a cluster the one that ``PYSPARK_PYTHON`` or the setting
-   ``spark.pyspark.python`` names. By default, Spark takes ``python3`` from the PATH.
+   ``spark.pyspark.python`` names. Spark's own default is ``python3`` from the PATH.
 2. Local mode retries a task only if the master names the number of tries (``local[2,4]``).
 3. Java's output goes to a file.
 4. Java holds no rows, because tasks read logs and write files themselves. So its heap does not grow with the logs.
-5. Python ends only after Spark has stopped.
+5. At its end Python waits until Spark has stopped, for 30 seconds at most.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def settings_for(
     java_options: str = "",
     conf: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return Spark's settings. ``conf``: the user's, which override."""
+    """Return Spark's settings. ``conf``: the user's settings, which override these."""
     settings = {**_SETTINGS, "spark.master": master, "spark.sql.warehouse.dir": str(directory / "warehouse")}
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS

@@ -39,8 +39,8 @@ def ctrl_c_later() -> Iterator[Callable[[], None]]:
     Before the call, Ctrl-C rolls the transaction back. After the call, it is raised at the end of the block, so the
     counts that a command prints are those in the database.
 
-    The function does nothing if Ctrl-C is ignored, or on a thread other than the main one, which Ctrl-C never
-    interrupts.
+    The function does nothing if Ctrl-C is ignored. It does nothing on other threads either, because Ctrl-C interrupts
+    only the main thread.
 
     Example:
         >>> with ctrl_c_later() as hold:
@@ -70,7 +70,7 @@ def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spo
     """Run the tasks that read these sources, and return their results.
 
     Raises:
-        UserError: a source changed while it was read. JobFailed, Interrupted: the tasks did not end well.
+        UserError: a source changed while being read, or a task refused. JobFailed: a task failed. Interrupted: Ctrl-C.
     """
     try:
         results = runs(tasks, spool)
@@ -99,10 +99,10 @@ def _reason(error: BaseException) -> str:
         if found := re.match(r'\s*File ".*?([^"/]+)", line (\d+)', line):
             place = f" at {found[1]}:{found[2]}"
         if found := re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line):
-            # Java's errors are about the machine, the application's are for users; Python's text may hold values.
+            # Show the text of errors of Java and of this application. The text of others may contain values of the log.
             told = line.startswith(("java.", "org.apache.", "drainq.metrics.errors."))
             return line[:500] if told else found[0] + place
-    return next((line[2:502] for line in lines if line.startswith(": ")), lines[0][:500])  # Java's, behind Py4J's
+    return next((line[2:502] for line in lines if line.startswith(": ")), lines[0][:500])  # Java's text follows Py4J's
 
 
 def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:
@@ -124,7 +124,7 @@ def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[Log
             queue.update(result.counts)
     for read in sorted((r for r in results if isinstance(r, LinesRead)), key=lambda read: (read.source, read.block)):
         source = counts[read.source]
-        before[read.source, read.block] = source.before + source.lines + directives[read.source]  # this block's
+        before[read.source, read.block] = source.before + source.lines + directives[read.source]  # lines before it
         directives[read.source] += read.directives
         source.lines += read.lines
         source.parsed += read.parsed

@@ -41,7 +41,7 @@ def bad_line(raw: bytes) -> str:
 
 
 def as_names(column: pa.BinaryArray) -> tuple[pa.StringArray, bool]:
-    """Return a column of bytes without nulls as names, and whether a name had to be changed."""
+    """Return a column of bytes without nulls as names, and whether names may have been changed."""
     if _are_names(column):
         return column.view(pa.string()), False
     return pa.array([name(raw) for raw in column.to_pylist()], pa.string()), True

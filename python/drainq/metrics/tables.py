@@ -53,7 +53,7 @@ class JobTable:
         return f"ALTER TABLE {dialect.quote(self.name)} ADD {self._primary_key(dialect)}"
 
     def upsert(self, *, first: bool) -> Upsert:
-        """Return the statement that adds rows to the table. ``first``: the table is empty, so it only inserts."""
+        """Return the statement that adds rows to the table. ``first``: the table is empty, so nothing is merged."""
         if first:
             return Upsert(self.name, self.names)
         return Upsert(self.name, self.names, key=self.key, merge=dict.fromkeys(self.sums, "sum"))

@@ -1,6 +1,6 @@
 """OpenTelemetry: the endpoint's counters as observable instruments of the program's own meter provider.
 
-OpenTelemetry's SDK calls back at each collection, on its own thread, which needs the GIL, unlike the endpoint.
+OpenTelemetry's SDK reads the instruments at each collection, on its own thread. Unlike the endpoint, it needs the GIL.
 
 An instrument has the name of the endpoint's family, with dots for the first two underscores:
 ``drainq_batch_thread_busy_seconds`` is ``drainq.batch.thread_busy_seconds``. Histograms are left out, because

@@ -13,9 +13,9 @@ Sample = tuple[str, list[str], Any]
 
 
 class Kind(NamedTuple):
-    """A kind of object: ``name`` is its label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
-    ``fields`` are the attributes that become samples. ``more`` makes more samples from the name, object and statistics.
-    ``in_memory``: its ``stats()`` wait for nothing.
+    """A kind of object: ``name`` is its label ``kind``. Only its statistics have the attribute ``mark``. ``fields`` are
+    the attributes that become samples. ``more`` makes more samples from the name, object and statistics. ``in_memory``:
+    its ``stats()`` reads memory only, no database.
     """
 
     name: str

@@ -15,9 +15,9 @@ from drainq._native import MetricsServer
 def metrics_target(folder: str | os.PathLike[str], *, host: str = "127.0.0.1") -> Iterator[MetricsServer]:
     """Serve the metrics of this process at a free port during the block, and write the port into a folder.
 
-    The processes of a server share its port, so each needs an endpoint of its own. Prometheus finds all of them by its
-    ``file_sd_configs``: the file ``<pid>.json`` in ``folder`` is there as long as the endpoint. The file of a killed
-    process stays.
+    The processes of a server share the server's port, so each process needs a metrics endpoint of its own. Prometheus
+    finds all endpoints by its ``file_sd_configs``: the file ``<pid>.json`` in ``folder`` is there as long as the
+    endpoint. The file of a killed process stays.
 
     Args:
         folder: made if it is missing.

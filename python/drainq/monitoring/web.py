@@ -34,7 +34,7 @@ def _answer(method: str, accept: str) -> tuple[str, list[tuple[str, str]], str]:
     return answer_scrape(method, accept)
 
 
-class _AsgiApp:  # an instance: Starlette's ``Route`` takes a function for an endpoint, which it would pass a request
+class _AsgiApp:  # an instance: Starlette's ``Route`` would take a function for an endpoint and call it with a request
     async def __call__(
         self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:

@@ -53,7 +53,7 @@ class AsyncItems(Generic[T]):
 
 
 async def wait_for_refills(source: Any, has_news: Callable[[], bool], timeout: float | None) -> bool:
-    """Wait for a refill of ``source`` after which ``has_news`` returns True. Return False after ``timeout`` seconds."""
+    """Wait until ``has_news``, called again after each refill, returns True. Return False after ``timeout`` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     refilled = LoopSignal()
     source.subscribe(refilled.give)

@@ -4,8 +4,8 @@ The loop is the program's own, because the source's connections belong to it. Th
 plain source, so one refill runs at a time and asks for the room that is left.
 
 Invariants:
-    1. What the coroutine returns enters by the rules of ``prefetch_read``, even after a cancel.
-    2. No request begins after :meth:`AskOnLoop.cancel`, and one that runs is cancelled once.
+    1. Items that the coroutine returns enter the buffer by the rules of ``prefetch_read``, even after a cancel.
+    2. No request begins after :meth:`AskOnLoop.cancel`, and a running request is cancelled once.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class AskOnLoop(Generic[T]):
     async def _answer(self, batch_size: int) -> Iterable[T] | None:
         import asyncio
 
-        self._task = asyncio.current_task()  # first: then a cancel finds the task, or the task sees the cancel
+        self._task = asyncio.current_task()  # first, so that ``cancel`` finds the task or the task sees ``_cancelled``
         try:
             return () if self._cancelled else await self._source(batch_size)
         except StopAsyncIteration:
@@ -107,6 +107,6 @@ class AskOnLoop(Generic[T]):
 
 
 def ask_on_loop(source: Any, loop: AbstractEventLoop | None) -> AskOnLoop[Any] | None:
-    """Return a callable that asks an ``async def`` source or ``get_next_batch``; None for other sources."""
+    """Return a callable for a source whose function or ``get_next_batch`` is ``async def``; None for other sources."""
     ask = getattr(source, "get_next_batch", source)
     return AskOnLoop(ask, loop) if is_async(ask) else None

@@ -56,7 +56,7 @@ class Loop:
         self._news.set()
 
     def stop(self, timeout: float | None) -> bool:
-        """End after the current turn, and wait for the end. Return whether the loop has ended."""
+        """End the loop after the current turn, and wait for its end. Return whether it has ended."""
         self._stopped.set()
         self.wake()
         return self.join(timeout)

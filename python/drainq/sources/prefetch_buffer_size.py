@@ -55,7 +55,7 @@ class AutoSize:
     Args:
         smallest: the capacity to start with and never to go below.
         largest: the capacity never to exceed; equal to ``smallest`` for a fixed one.
-        threshold: the size at which to refill, at the smallest capacity; it grows with the capacity.
+        threshold: the number of items at which a refill starts at the smallest capacity. It grows with the capacity.
 
     Example:
         >>> size = AutoSize(100, 1000, threshold=25)

@@ -6,7 +6,7 @@ schedule does not ask a failing or empty source at every pull.
 
 from __future__ import annotations
 
-import random  # noqa: F401  (Backoff.delay imports it late: on a background thread, a fork could catch it half imported)
+import random  # noqa: F401  (Backoff.delay imports it late: a fork during that import would leave it unfinished)
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
@@ -104,7 +104,7 @@ class PrefetchOptions(Generic[T]):
         check_clock_if_given(self.clock)
 
     def new_buffer(self, clock: Clock) -> SetQueue[T]:
-        """Make an empty buffer that refuses what it holds or is in flight."""
+        """Make an empty buffer that refuses the items that it holds or that are in flight."""
         return SetQueue(
             None, self.key, in_flight=self.in_flight, ttl=self.ttl, clock=None if self.ttl is None else clock
         )

@@ -1,9 +1,9 @@
 """The reader of a prefetching source: asks the source for items, reads and checks them, and puts or holds them.
 
 Invariants:
-    1. Only the thread of the refill runs this code. It shares only ``buffer`` with the consumers.
-    2. The buffer never exceeds its capacity. Further new items of a batch are held, in order, and enter first when
-       there is room.
+    1. Only the thread of the refill runs this code, except that after a close a pull runs ``let_in`` and ``close`` runs
+       ``let_go``. This code shares only ``buffer``, the counters and the flags with the consumers.
+    2. The buffer never exceeds its capacity. Further new items are held, in order, and enter first when there is room.
     3. The source is not asked while items are held or a batch is not read to its end. So an item is never both in the
        buffer and held, and no item overtakes another.
     4. A poll of the buffer lasts from the request until its batch has been read. An item that is done during the poll
@@ -29,7 +29,7 @@ from drainq.sources.source_shapes import Ask, SourceBatch
 T = TypeVar("T")
 
 _PUT_AT_ONCE = 1000
-"""Items that go into the buffer in one native call; between two calls a puller that waits for the GIL gets it."""
+"""Items that go into the buffer in one native call. Between two calls a pull that waits for the GIL gets it."""
 
 
 class Refill:
@@ -123,7 +123,7 @@ class Intake(Generic[T]):
             self._read(self._batch, refill)
 
     def let_in(self, n: int) -> int:
-        """Move up to ``n`` held items into the buffer; return how many were held."""
+        """Move up to ``n`` held items into the buffer. Return how many were moved."""
         items = self._held.get_many(n, min_items=0)
         self._put(self._buffer, items)
         return len(items)

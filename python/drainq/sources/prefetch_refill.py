@@ -1,12 +1,12 @@
 """The refill's side of a prefetching source: starts, runs and ends refills.
 
 Invariants:
-    1. One refill at a time: ``_refill`` is set under the lock when one starts and cleared under it by ``_finish``, or
-       by ``close`` if it has not begun. ``_finish`` raises nothing and runs however the refill ends.
-    2. Only a refill puts items into the buffer, by the rules of ``intake``; once closed, a pull lets in what is held.
+    1. One refill at a time: ``_refill`` is set under the lock when a refill starts, and cleared under the lock by
+       ``_finish``, or by ``close`` if the refill has not begun. ``_finish`` raises nothing and runs however it ends.
+    2. Only a refill puts items into the buffer, by the rules of ``prefetch_read``; once closed, a pull adds held items.
     3. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
     4. A consumer that found nothing sets ``hungry`` and then takes again; a refill reads ``hungry`` after it has put
-       something, and again when it ends. So one sees the other, and no consumer sleeps while an item is there.
+       something, and again when it ends. So either sees the other, and no consumer sleeps while an item is there.
 
 Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". drainq adds a schedule for the retries of
 failing and empty sources.
@@ -86,7 +86,7 @@ class Replenisher(Generic[T]):
     # -- a refill starts -----------------------------------------------------------------------
 
     def _replenish(self, *, forgotten: bool = False, now: float | None = None) -> None:
-        """Start a refill if few items are left, none is running, and it is time.
+        """Start a refill if few items are left, no refill is running, and the schedule allows a refill.
 
         Args:
             forgotten: whether items may be fetched now that would have been duplicates before.
@@ -154,7 +154,7 @@ class Replenisher(Generic[T]):
             self._finish(refill)
 
     def _claim(self, refill: Refill) -> bool:
-        """Make the calling thread the only one that runs or ends a refill."""
+        """Make the calling thread the only one that runs or ends a refill. Return whether that succeeded."""
         with self._state:
             free = self._refill is refill and refill.thread is None
             if free:
@@ -196,14 +196,14 @@ class Replenisher(Generic[T]):
                 self._replenish(now=now)
 
     def _feed_the_hungry(self) -> None:
-        """Tell the consumers that found nothing about the new items."""
+        """Notify the consumers that found no item, now that there are items."""
         if self._intake.hungry and len(self._buffer):
             self._intake.hungry = False
             self._reports.tell()
 
 
 def _run_after(seconds: float, work: Callable[[], object]) -> None:
-    """Have a thread of the timer run ``work``; raise RuntimeError if there is none and none can be started."""
+    """Have a thread of the timer run ``work``. Raise RuntimeError if it has no thread and cannot start a thread."""
     alarm = TIMER.after(seconds, work)
     if not TIMER.has_threads and alarm.cancel():
         raise RuntimeError("can't start a thread for a source")

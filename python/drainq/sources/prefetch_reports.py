@@ -1,7 +1,7 @@
 """The reports of a source: counts errors and passes them on, and notifies listeners of items.
 
 Invariants:
-    1. Nothing here raises: a failure of ``on_error``, a listener or a log handler is counted.
+    1. ``report`` and ``tell`` raise nothing: they count a failure of ``on_error`` or a listener, not of a log handler.
     2. Foreign code runs with no lock held.
 """
 
@@ -90,7 +90,7 @@ class Reports:
                 self._write("a listener raised", error)
 
     def _change(self, change: Callable[[_Listeners], _Listeners]) -> None:
-        """Change the listeners. Start again if another change came first: comparing listeners runs foreign code."""
+        """Change the listeners. Start again if another change came first. No lock is held while foreign ``==`` runs."""
         while True:
             before = self.listeners
             after = change(before)

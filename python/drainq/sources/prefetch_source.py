@@ -57,13 +57,13 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
             :meth:`done`. ``"ttl"``: after ``ttl`` seconds.
         ttl: seconds for which the source may not bring the item back. With ``"ttl"`` they count from the moment in
             which it was taken, with ``"ack"`` from :meth:`done`.
-        on_error: ``"log"``; ``"raise"``: the next pull raises it, once; or a callable that takes the error.
+        on_error: ``"log"``; ``"raise"``: the next pull raises the error, once; or a callable that takes the error.
         backoff: the delays before a source that failed or had nothing is asked again.
         eager: whether to start the first refill now instead of at the first pull.
         name: for logs; None makes one from the source.
         executor: where refills run; None is a daemon thread, not always the same one.
         min_interval: the least seconds from the start of one refill to the next.
-        max_capacity: the bound up to which the capacity doubles while pulls find nothing; it shrinks again afterwards.
+        max_capacity: the bound of the capacity, which doubles while pulls find nothing and shrinks again afterwards.
         clock: an object with ``now() -> float`` in seconds.
         loop: the event loop of an async source; None is the one that runs now. Other sources need none.
 
@@ -167,7 +167,7 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
         return items
 
     def _with_the_rest(self, items: list[T], n: int) -> list[T]:
-        """Take the returned items first. Once closed, also take held items, because no refill will put them in."""
+        """Take first what was given back. Once closed, also take held items, because no refill will put them in."""
         with self._state:
             items = [*self._given_back, *items]
             self._given_back.clear()
@@ -204,7 +204,7 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
         return were
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Wait until a pull returns items or raises an error, or the stream has ended.
+        """Wait until a pull would return items or raise an error, or the stream has ended, or the source is closed.
 
         Args:
             timeout: seconds; None waits for ever.
@@ -308,8 +308,8 @@ class PrefetchSource(Replenisher[T], ClosedByBlock):
             timeout: seconds to wait; None waits for ever. A refill that takes longer ends by itself.
 
         Returns:
-            True if no refill is running any more; False too from within the source itself, and in the event loop of
-            an async source that still runs: there, use :meth:`close_async`.
+            True if no refill is running any more; False after ``timeout``, from within the source itself, and in the
+            event loop of an async source that still runs: there, use :meth:`close_async`.
         """
         timeout = seconds_or_none("timeout", timeout)
         with self._state:

@@ -27,7 +27,7 @@ def checked_split(strategy: Strategy, n: int, live: Collection[str], credits: Cr
     """Split ``n`` items by a strategy, which may be the caller's own, and check the result.
 
     Returns:
-        The shares of live sources that are not 0; their sum is at most ``n``.
+        The shares above 0 of the live sources. Their sum is at most ``n``.
 
     Raises:
         TypeError: the answer is no mapping from names to whole numbers.
@@ -153,7 +153,7 @@ class Fair(Weighted):
 
 @dataclass(frozen=True, init=False)
 class Prefer:
-    """Strict priority: takes all items from the first source, and the rest from the next.
+    """Strict priority: takes as many items as it can from the first source, and the rest from the next.
 
     Args:
         first: a source's name, or a strategy.

@@ -2,9 +2,9 @@
 
 Invariants:
     1. One step at a time. A step delivers its items, counts them as failed, or gives them back to their source, even
-       when it is interrupted: for each source ``taken == moved + failed``, and ``held`` items besides.
-    2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends: each round of
-       it moves items or finds that a source has none.
+       when it is interrupted. So each item of a source is counted in ``moved``, ``failed`` or ``held``, or given back.
+    2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends,
+       because each round of its loop takes items or finds a source without items.
     3. No share is left unused while another source of the strategy has items.
     4. Strategy, names and accounts are one ``StepPlan``, replaced whole under ``_changing``: each name of the strategy
        has an account, at every moment. No foreign code runs under ``_changing``.
@@ -53,7 +53,7 @@ class SourceScheduler(ClosedByBlock):
     Args:
         sources: maps names to sources: a ``PrefetchSource``, a ``DelayedQueue``, an object with
             ``get_next_batch(batch_size)``, a callable of that shape, or an iterator.
-        target: called as ``target(name, items)`` with each source's share of a step; the list is its own.
+        target: called as ``target(name, items)`` with each source's share of a step; the target may keep the list.
         strategy: ``Fair``, ``Prefer``, ``Weighted``, or an object like them; settable at any time.
         batch_size: most items a step moves.
         backlog: returns how many items the target still holds.
@@ -237,7 +237,7 @@ class SourceScheduler(ClosedByBlock):
             timeout: seconds to wait for the current step to end; None waits for ever.
 
         Raises:
-            ValueError: there is one of this name.
+            ValueError: there is a source of this name.
             TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
         name, account = source_name(name), Account(feed_of(source))
@@ -264,7 +264,7 @@ class SourceScheduler(ClosedByBlock):
             The held items, which the source returned beyond the requested number.
 
         Raises:
-            KeyError: there is none of this name.
+            KeyError: there is no source of this name.
             ValueError: the strategy names it.
             TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
@@ -321,7 +321,7 @@ class SourceScheduler(ClosedByBlock):
             timeout: seconds to wait for it; None waits for ever.
 
         Returns:
-            True if the loop has ended; False too from within the target.
+            True if the loop has ended; False after ``timeout``, or from within the target.
         """
         return self._loop.stop(seconds_or_none("timeout", timeout))
 
@@ -394,7 +394,7 @@ class SourceScheduler(ClosedByBlock):
 
     @contextmanager
     def _between_steps(self, timeout: float | None) -> Iterator[None]:
-        """Delay the next step. A busy loop sees ``_asking`` and waits."""
+        """Keep steps from starting inside the block. A busy loop sees ``_asking`` and pauses."""
         with self._changing:
             self._asking += 1
         try:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Ask = Callable[[int], "Iterable[T] | None"]
-"""Takes a batch size; returns items, none if there is nothing now, or None at the end of the stream."""
+"""Takes a batch size; returns items, an empty result if there is nothing now, or None at the end of the stream."""
 
 _COLLECTIONS = (list, tuple, range, set, frozenset, deque)  # exactly these, because a subclass may read lazily
 _NO_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
@@ -101,7 +101,7 @@ class SourceBatch(Generic[T]):
         self._items: Iterator[T] = iter(answer) if self.comes_as_read else iter(list(answer))
         self.ended = False
         self.error: BaseException | None = None
-        """The exception of the batch, which has then ended."""
+        """The exception that ended the batch."""
 
     def take(self, n: int) -> list[T]:
         """Return the next ``n`` items, fewer at the end of the batch."""

@@ -68,7 +68,7 @@ class SchedulerStats(Statistics):
     failed: int
     """Items on which the target raised."""
     errors: int
-    """Times a source, the backlog, the tracker or the strategy raised."""
+    """Times a source, the target, the backlog, the tracker, ``item_key`` or the strategy raised."""
     paused: bool
     """Whether the backlog was too large at the last step."""
     sources: Mapping[str, SourceCounts]

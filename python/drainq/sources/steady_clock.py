@@ -5,7 +5,7 @@ run.
 
 Invariants:
     1. The time never goes back. A jump back by more than ``_JITTER`` is added to all later times, so a wait keeps its
-       remaining length. After a smaller one (of two threads that read at once), the time stands still.
+       remaining length. After a smaller jump, as between two threads that read at once, the time stands still.
     2. :meth:`SteadyClock.now` raises no Exception: a failure is reported, and the machine's own clock continues from
        the last good time. :meth:`SteadyClock.certain` raises nothing at all.
     3. The user's clock is called without a lock.

@@ -57,7 +57,7 @@ def aggregate(
             the items to queue. None queues the tuples, or the batch.
         dispatch_key: maps an item to the key of its handler; None takes its exact type.
         threads: drain threads; None takes the task's processors (``spark.task.cpus``).
-        capacity: items in the queue before the task waits.
+        capacity: items in one partition of the queue before the task waits. Each thread has a partition.
         len_of: returns the weight of an item in ``capacity`` and in the queue's counters; None is 1.
         merge: column -> ``"sum"``, ``"max"`` or ``"min"``. Spark merges the partial results by all other columns.
             None returns the partial results.
@@ -131,7 +131,7 @@ def partition_fn(
 
 
 def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
-    """Group partial results by the columns not in ``merge``, and merge the others by their functions, in Spark.
+    """Group partial results by the columns not in ``merge``. Merge the others by the functions in ``merge``, in Spark.
 
     Raises:
         ValueError: an unknown column or function.

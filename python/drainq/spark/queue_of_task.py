@@ -21,7 +21,7 @@ from drainq.errors import DrainqError
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 
-CAPACITY = 10_000  # items in a task's queue before the task waits
+CAPACITY = 10_000  # items in a partition of a task's queue before the task waits
 
 
 def default_config(

@@ -54,7 +54,7 @@ def slices(batch: Any, capacity: int) -> Iterator[Any]:
 
 
 class _TakingSlices:
-    """A handler for slices. It has the handler's other methods."""
+    """A handler for slices. It has the wrapped handler's other methods."""
 
     def __init__(self, handler: Any, consume: Callable[[list[Any]], object], form: Rows) -> None:
         self._handler, self._consume, self._form = handler, consume, form

@@ -107,7 +107,7 @@ def record_batch(rows: list[Any], schema: Any, form: Rows, origins: list[str]) -
 
     Raises:
         ValueError: a row has other columns than the schema.
-        TypeError: a value does not fit its column. The text names the type of the value, not the value.
+        TypeError: a row has a wrong type, or a value does not fit its column. The text names the type, not the value.
     """
     import pyarrow as pa
 
@@ -160,7 +160,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def with_queue_stats(schema: Any, spec: Spec, rows: Rows) -> tuple[Any, Spec]:
-    """Add the column ``queue_stats`` to a schema, and its row to a task.
+    """Add the column ``queue_stats`` to a schema, and a row with the queue's counts to a task's results.
 
     Raises:
         ValueError: the schema has such a column.

@@ -2,7 +2,7 @@
 
 Spark silently ignores a wheel that is passed as a Python file, and Python cannot load a native module from a zip file.
 So two files are sent: an archive, which Spark unpacks on each executor, and a tiny package ``drainq``, which Spark puts
-on the path. When it is imported, it puts the unpacked archive on the path, and the drainq in the archive replaces it.
+on the path. On import, the package puts the unpacked archive on the path, and the archived drainq replaces the package.
 
 For a cluster that is used every day, an image or a virtual environment with drainq is better.
 """
@@ -41,8 +41,8 @@ import drainq
 def ship(spark: Any) -> None:
     """Make drainq importable in this session's tasks, in the version installed here.
 
-    Works on a running session, classic or Connect. The executors need the same Python version, processor and operating
-    system as this machine.
+    This works on a running session, classic or Connect. The executors need the same Python version, processor and
+    operating system as this machine.
 
     Args:
         spark: a ``SparkSession``.

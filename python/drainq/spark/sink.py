@@ -1,13 +1,13 @@
 """The sink: writes a DataFrame's rows to something slow, from inside the tasks, and accounts for each row.
 
-A plain loop in a task writes one batch at a time. A pool of threads is as fast as `sink`, but it does not retry, does
-not find the row that makes a batch fail, and returns no account. `sink` promises:
+A plain loop in a task writes one batch at a time. A pool of threads is as fast as ``sink``, but it does not retry,
+does not find the row that makes a batch fail, and returns no account. ``sink`` promises:
 
 1. It is an action: Spark runs it once, now. A lazy result would be computed again by each sort, limit and count.
 2. If a task succeeds, each row was written, skipped or parked, and counted as such: ``read = rows + dropped +
    parked``. If the account of a task does not add up, the task fails.
 3. Rows are written at least once: a task that fails, or whose executor dies, runs again and writes its rows again, and
-   a task that Spark kills continues for some seconds. Writes under a key are exact.
+   a task that Spark kills continues for some seconds. Only writes under a key store each row once.
 4. A failure ends its task: queued batches are not written, the writers are closed, and Spark tries the task again.
 
 The work of one task is in :mod:`drainq.spark.sink_task`.
@@ -45,7 +45,7 @@ class PartitionReport:
         errors: rows that could not be written even singly: ``dropped + parked``.
         dropped: the errors that were skipped.
         parked: the errors that are now in the delayed queue.
-        seconds: from the task's first row to the last writer's end.
+        seconds: from the task's start to the last writer's end.
     """
 
     partition: int
@@ -111,7 +111,7 @@ def sink(
     delayed: Callable[[], Any] | None = None,
     close_timeout: Seconds = 5.0,
 ) -> SinkReport:
-    """Write all rows of a DataFrame by your writers, several at a time in each task. An action.
+    """Write all rows of a DataFrame by your writers, several batches at a time in each task. This is a Spark action.
 
     Args:
         df: the rows.
@@ -122,8 +122,8 @@ def sink(
         rows: the form of a batch: a list of ``"tuples"`` in column order, a list of ``"records"`` (dictionaries), or
             ``"arrow"``, one ``pyarrow.RecordBatch``.
         columns: the columns to write; None writes all.
-        max_in_flight: batches of a task that are being written or wait for a writer. With more, the task waits. None
-            is three for each thread.
+        max_in_flight: the most batches of a task that are being written or wait for a writer. At this number the task
+            waits. None is three for each thread.
         max_batch_rows: the most rows in a batch.
         max_batch_bytes: about the most bytes in a batch, by the mean size of a row in Arrow's memory. None is no limit.
         linger: seconds for which a batch that is not full waits for more rows.
@@ -133,7 +133,7 @@ def sink(
             ``"skip"`` and ``"park"``: the batch is halved repeatedly until each failing row is found. The other rows
             are written. The failing rows are counted as ``dropped``, or offered to ``delayed``. A callable
             ``on_error(row, exception)`` returns one of these words for each such row, on the writer's thread. None is
-            ``"park"`` with ``delayed``, and else ``"fail"``.
+            ``"park"`` if ``delayed`` is given, else ``"fail"``.
         delayed: a function without arguments that opens the :class:`drainq.delayed.DelayedQueue` for the rows that
             cannot be written. A task calls it at its first such row. A message's payload is ``{"row": ..., "error":
             text}``, from which ``drainq.delivery.payload.unpack`` restores the row with its types. Its key is derived

@@ -1,10 +1,10 @@
 """Writes a DataFrame's rows into a table of a database exactly once, also rows without a key.
 
-1. Each task attempt writes its rows, with its number, into a table of this call. Spark says which attempts it kept.
-   One transaction moves their rows into the target and drops the table of the call.
+1. Each task attempt writes its rows, with its number, into a staging table of this call. Spark returns the numbers of
+   the attempts that it kept. One transaction moves their rows into the target and drops the staging table.
 2. So the rows of an attempt that failed, was killed, or lost against its speculative copy are never moved.
 3. An attempt writes no batch twice: after an error it fails, and the next attempt has another number.
-4. If the commit is not answered, the database shows the outcome: after a commit the table of the call is gone.
+4. If the commit is not answered, the database shows the outcome: after a commit the staging table is gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ATTEMPT = "drainq_attempt"
-_ANY = (Merge.LAST, Merge.FIRST)  # of rows with one key any is taken
+_ANY = (Merge.LAST, Merge.FIRST)  # of several rows with one key, any is taken
 
 
 def sink_table(
@@ -44,8 +44,8 @@ def sink_table(
 ) -> SinkReport:
     """Write all rows of a DataFrame into a table, exactly once. An action.
 
-    All rows are there when the call returns, and none if it raises. Tasks that run again and speculative copies change
-    nothing. Another call writes its rows again.
+    All rows are in the table when the call returns, and none of them if it raises. Tasks that run again and speculative
+    copies change nothing. Another call writes its rows again.
 
     Args:
         df: the rows.
@@ -53,10 +53,10 @@ def sink_table(
         table: the name of an existing table. The call makes a table of its own, whose name begins with
             ``drainq_staged_``, so it needs the right to create tables.
         columns: the columns to write, which have the same names in the table; None writes all.
-        key: columns with a unique index: a row replaces that of the same key. Of several rows of ``df`` with one key,
-            any is taken. Empty: every row is inserted.
-        merge: as for :class:`drainq.workers.BatchWriter`: column -> ``"sum"``, ``"max"`` or ``"min"``, which merge rows
-            with the stored one and each other.
+        key: columns with a unique index: a row replaces the stored row of the same key. Of several rows of ``df`` with
+            one key, any is taken. Empty: every row is inserted.
+        merge: as for :class:`drainq.sql.Upsert`: column -> ``"sum"``, ``"max"`` or ``"min"``, which merge the rows of a
+            key with the stored row and with each other.
         threads: connections of a task.
         max_batch_rows: the most rows in a batch.
     Returns:
@@ -98,7 +98,7 @@ def sink_table(
 
 
 class StagingTable:
-    """The table of one call.
+    """The staging table of one call.
 
     Args:
         url: the database's.
@@ -111,7 +111,7 @@ class StagingTable:
         self.quoted = url.dialect.quote(name)
 
     def create(self) -> None:
-        """Make the table with the target's column types. Move no rows, so that the move is planned."""
+        """Make the table with the target's column types. Run the moving statement without rows, to check it."""
         quote, target = self.url.dialect.quote, self.upsert.table
         columns = [*map(quote, self.upsert.columns), f"CAST(0 AS BIGINT) AS {quote(ATTEMPT)}"]
         with self._opened() as database:
@@ -122,8 +122,8 @@ class StagingTable:
         """Move the rows of the attempts that Spark kept, and drop the table.
 
         Raises:
-            DrainqError: the table's rows are not those that the attempts wrote; none was moved.
-            DatabaseError: the database refused; none was moved.
+            DrainqError: the table has another number of rows than the attempts wrote; no row was moved.
+            DatabaseError: the database refused; no row was moved.
         """
         attempts, written = ", ".join(map(str, kept)) or "NULL", sum(report.rows for report in kept.values())
         with self._opened() as database:
@@ -142,7 +142,7 @@ class StagingTable:
         return f"FROM {self.quoted} WHERE {self.url.dialect.quote(ATTEMPT)} IN ({attempts})"
 
     def _statement(self, attempts: str) -> str:
-        """Return the moving statement. PostgreSQL refuses two rows of one key, so they are merged. NULL is no key."""
+        """Return the moving statement. PostgreSQL refuses a key twice, so rows are merged by key, but not NULL keys."""
         dialect, upsert = self.url.dialect, self.upsert
         quote, chosen, groups = dialect.quote, [], ""
         is_grouped = bool(upsert.key) and not dialect.merges_row_by_row
@@ -177,7 +177,7 @@ class StagingTable:
 
 
 class _Writer:
-    """Writes batches of one attempt into the table of the call."""
+    """Writes batches of one attempt into the staging table."""
 
     def __init__(self, table: StagingTable, attempt: int) -> None:
         self._attempt = attempt

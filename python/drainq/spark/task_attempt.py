@@ -14,7 +14,7 @@ class TaskInfo:
         attempt: 0 for the first try of this partition, 1 for the next.
         task_attempt_id: unique within the application.
         cpus: the processors of the task (``spark.task.cpus``).
-        write_id: the same in all task attempts of one call of :func:`drainq.spark.sink`; None elsewhere.
+        write_id: the same in all task attempts of one call of ``sink`` or ``sink_table``; None elsewhere.
         query_id, batch_id: the streaming query and its batch, if the task belongs to one.
     """
 

@@ -1,11 +1,11 @@
 """Worker resources: connections and pools that a worker process keeps from task to task.
 
-Spark uses a Python process for many tasks, and kills it a minute after the last one without ``atexit`` or a catchable
-signal. So a resource that is idle for some seconds is closed before that.
+Spark uses a Python process for many tasks. A minute after the last task Spark kills the process, without ``atexit`` or
+a catchable signal. So drainq closes a resource before that, once it was idle for some seconds.
 
 # Invariants
 
-1. A process has one resource for a key, shared by all users at the same time.
+1. A process keeps one resource for a key. All users share it, except the last users of one that ``check`` refused.
 2. ``factory``, ``check`` and ``close`` run under no lock. A factory that raises leaves no resource.
 3. A resource is closed once: after ``idle_close`` seconds without a user, or after ``check`` refused it and its last
    user has left.
@@ -96,7 +96,7 @@ class _Kept(Generic[R]):
         self.alarm: Alarm | None = None
 
     def end(self) -> None:
-        """Close the resource, and log an exception."""
+        """Close the resource. Log the exception if that fails."""
         resource = self.resource.made
         if resource is None or self.close is None or self.process != os.getpid():
             return
@@ -122,7 +122,7 @@ class _Resources:
         self._renew()
 
     def take(self, key: Hashable, factory: Callable[[], Any], close: Callable[[Any], object] | None) -> _Kept[Any]:
-        """Add a user to the resource of a key, which may not be made yet."""
+        """Add a user to the resource of a key. The resource may not be made yet."""
         with self.lock:
             kept = self.kept.get(key)
             if kept is None:
@@ -178,8 +178,8 @@ def worker_resource(
         key: names the resource in this process: anything hashable, such as a string. Threads with the same key
             share it, so the key of a connection for one thread contains the thread.
         factory: makes the resource, if there is none. It must not return None.
-        close: closes the resource, on one of drainq's threads.
-        idle_close: seconds without a user after which it is closed. Spark ends an idle worker after 60.
+        close: closes the resource, on a thread of drainq, or of its last user if ``check`` refused the resource.
+        idle_close: seconds without a user after which the resource is closed. Spark ends an idle worker after 60.
         check: ``check(resource)`` is called before a resource is used again. If it returns a false value or raises,
             the resource is closed and a new one is made.
     Raises:

@@ -11,7 +11,7 @@
 | ``driver_errors`` | classifies a driver's errors |
 | ``error_text`` | describes an error without the values of items |
 | ``database`` | a connection with the few methods that writers need |
-| ``postgres_text`` | write Python values as the texts that PostgreSQL reads |
+| ``postgres_text`` | writes Python values as the texts that PostgreSQL reads |
 | ``upsert``, ``row_by_row`` | insert or merge rows by one statement; isolate the rows that the database refuses |
 
 SQLite comes with Python; PostgreSQL needs ``pip install 'drainq[postgres]'``. Identifiers are always quoted, and values

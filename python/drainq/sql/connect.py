@@ -1,6 +1,6 @@
 """Opens connections to databases, and imports their drivers at first use.
 
-1. A connection is in autocommit mode: a statement is its own transaction, and a caller that needs several runs BEGIN.
+1. A connection is in autocommit mode: each statement is a transaction, unless the caller groups several by BEGIN.
 2. Every wait has an end. Connecting to PostgreSQL ends after ``connect_timeout``. TCP notices a server that fell
    silent: by keepalives while waiting for an answer, by ``tcp_user_timeout`` while sending. Parameters of the URL
    overrule these settings.
@@ -108,7 +108,7 @@ def _set_up(connection: sqlite3.Connection, *, write_ahead: bool) -> None:
                 if "readonly" not in str(error):
                     raise
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first sign that it is a database
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # raises if the file is no database
     except BaseException:
         connection.close()
         raise
@@ -121,8 +121,8 @@ def connect_postgres(
 
     Args:
         url: the address. Its timeouts and keepalives overrule those set here. The client encoding is always UTF-8.
-            If neither it nor ``PGAPPNAME`` has a name, the server shows the connection as ``drainq``.
-        timeout: seconds for each attempt to reach a host; None for the default.
+            If neither the URL nor ``PGAPPNAME`` has a name, the server shows the connection as ``drainq``.
+        timeout: seconds, rounded, for each attempt to reach a host; at least 1. None: 10.
         options: settings for the session, as ``-c name=value``. Those of the URL overrule them.
         connection_class: a :class:`~drainq.sql.postgres_connection.PostgresConnection`; None: a ``CuttableConnection``.
     """

@@ -88,7 +88,7 @@ class Database(ClosedByBlock):
         self.dialect.execute_many(self.connection, statement, rows)
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """Close the connection. Uncommitted writes are rolled back. It may be called again.
+        """Close the connection. Uncommitted writes are rolled back. A second call does nothing.
 
         Args:
             timeout: seconds, as for every ``close``. Here nothing waits.

@@ -1,7 +1,7 @@
 """Dialect: the interface for the differences between databases. No other module asks which database it uses.
 
-A new database is a :class:`Dialect` in a module of its own, which calls :func:`register`, and a line that imports the
-module. Methods that SQLite and PostgreSQL share have their default here.
+To add a database, write a :class:`Dialect` in a new module that calls :func:`register`, and import it in
+:mod:`drainq.sql`. Methods that SQLite and PostgreSQL share are implemented here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UrlParts(NamedTuple):
     Attributes:
         target: the file's path, or the address as the driver reads it, without passwords.
         secrets: passwords, by the driver's name for each.
-        text: the URL as messages show it; empty: the result of :meth:`Dialect.shown`.
+        text: the URL as messages show it; if empty, they show :meth:`Dialect.shown`.
     """
 
     target: str
@@ -102,7 +102,7 @@ class Dialect(ABC):
         return target
 
     def why_missing(self, target: str) -> str | None:
-        """Return why ``target`` has no database, in a dialect that would create it; else None."""
+        """Return why ``target`` has no database, if :meth:`connect` would create one. Otherwise return None."""
         return None
 
     @abstractmethod
@@ -126,7 +126,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def failure_of(self, error: BaseException) -> Failure | None:
-        """Classify an error of the driver. None for any other error."""
+        """Classify an error of the driver. Return None for any other error."""
 
     def is_lost(self, error: BaseException) -> bool:
         """Return whether this error makes a connection unusable, while a new one may work."""
@@ -141,14 +141,14 @@ class Dialect(ABC):
         """Run a statement for each row of values."""
 
     def plan(self, connection: Any, statement: str) -> None:
-        """Plan a statement without running it. A server waits a second at most for a lock on its table."""
+        """Plan a statement without running it. A server waits a second at most for a lock on the table."""
         connection.execute(f"EXPLAIN {statement}", ())
 
     def begin_marked(self, connection: Any) -> str | None:
-        """Begin a transaction that writes, whose statements take no longer than :meth:`limit_waits` says.
+        """Begin a transaction that writes. Its statements take no longer than :meth:`limit_waits` allows.
 
         Returns:
-            Its mark for :meth:`was_committed`, if COMMIT is not answered. None: COMMIT is always answered.
+            The mark to pass to :meth:`was_committed` if COMMIT gets no answer. None: COMMIT always gets an answer.
         """
         connection.execute(self.begin)
         return None
@@ -180,7 +180,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
-        """Return the tables that exist."""
+        """Return those of the named tables that exist."""
 
     def __repr__(self) -> str:
         return f"Dialect.{self.name.upper()}"

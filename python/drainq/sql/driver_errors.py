@@ -16,7 +16,7 @@ Decisions for ambiguous codes:
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) are permanent.
 4. A failure to connect has no code, because libpq does not pass it on. A host without an address is recognised by the
    error number of the resolver, a missing password by a flag of libpq, and a refusal in English by its text. Any other
-   is temporary, also a refusal in another language.
+   failure is temporary, also a refusal in another language.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SQLSTATES: dict[str, Failure] = {
     "P0001": _DATA,  # RAISE in a trigger
     "XX000": _PASSES,  # internal error
 }
-"""The kind of each code or class of codes. The whole code comes first. Any other code is permanent."""
+"""The kind of each code or class of codes. A full code overrules its class. Any other code is permanent."""
 
 SQLITE_CODES: dict[int, Failure] = {
     4: _PASSES,  # ABORT
@@ -104,7 +104,7 @@ LOCKED = "55P03"
 """The SQLSTATE of a lock that was not available within ``lock_timeout``."""
 
 GONE = re.compile(r"08|57P0[1-5]|25006|25P03|26|42P05")
-"""SQLSTATEs after which a connection, and those opened with it, must not be used again."""
+"""SQLSTATEs after which a connection, and the others that its pool has open, must not be used again."""
 
 
 def sqlstate_of(error: BaseException) -> str | None:
@@ -114,7 +114,7 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 def failure_of(error: BaseException) -> Failure | None:
-    """Classify an error of a database's driver. None for any other error.
+    """Classify an error of a database's driver. Return None for any other error.
 
     Example:
         >>> import sqlite3
@@ -153,7 +153,7 @@ def one_line(error: BaseException | str) -> str:
 
 
 def failure_of_sqlite(error: Any) -> Failure | None:
-    """Classify an error of sqlite3. None for any other error."""
+    """Classify an error of sqlite3. Return None for any other error."""
     sqlite3: Any = sys.modules.get("sqlite3")  # an error's module is loaded
     if sqlite3 is None or not isinstance(error, sqlite3.Error):
         return None
@@ -177,7 +177,7 @@ def _cannot_connect(error: Any) -> bool:
 
 
 def failure_of_postgres(error: Any) -> Failure | None:
-    """Classify an error of psycopg. None for any other error."""
+    """Classify an error of psycopg. Return None for any other error."""
     psycopg: Any = sys.modules.get("psycopg")  # an error's module is loaded
     if psycopg is None or not isinstance(error, psycopg.Error):
         return None

@@ -35,7 +35,7 @@ _SQLITE_NAMES = re.compile(
 """Messages of SQLite about rows and statements that hold names of tables and columns, and no values."""
 
 _MSGSPEC_NAMES = re.compile("Expected `|Object missing required field|JSON is malformed|Input data was truncated")
-"""Messages of msgspec about what was decoded that hold names of types and fields, and no values."""
+"""Messages of msgspec's decoders that hold names of types and fields, and no values."""
 
 _ABOUT_CALLABLES = "drainq.callables"  # the module whose errors are about functions and what their calls returned
 
@@ -66,8 +66,8 @@ def error_text(error: object, *, values: bool = False) -> str:
 def to_show(error: BaseException, *, values: bool = False) -> BaseException:
     """Return a stand-in for an error that may be logged with its traceback, or named as a cause.
 
-    If the error may show values, this is the error itself. Otherwise it is an exception of a class with the same name
-    and the same traceback. Its text, and that of its causes, comes from :func:`error_text`.
+    With ``values=True`` the stand-in is the error itself. Otherwise it is another exception with the same traceback, of
+    a class with the same name. Its text and the texts of its causes hold no values, as in :func:`error_text`.
     """
     return error if values else _copy(error, set())
 

@@ -15,7 +15,7 @@ from drainq.sql.driver_errors import connection_is_gone, failure_of_postgres
 from drainq.sql.quoting import literal, quote
 from drainq.sql.url import SECRET, DatabaseUrl, decoded, without_password
 
-GRACE = 1.0  # seconds by which the server ends a statement before the connection is given up
+GRACE = 1.0  # seconds for which a connection waits beyond the server's own limit for a statement
 IDLE = 30.0  # seconds after which the server ends a transaction whose program has gone
 
 _HISTORY = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)"
@@ -57,7 +57,7 @@ def read_postgres_url(rest: str) -> UrlParts:
 
 
 def _check_ports(hosts: str) -> None:
-    """Refuse a port that no server can have: libpq notices it only when it connects, as if the server were away."""
+    """Refuse a port that no server can have. libpq would notice it only when connecting, as an unreachable server."""
     for host in hosts.split(","):
         port = re.fullmatch(r"[^:]*:(.+)", re.sub(r"^\[[^\]]*\]", "", host))
         if port and not (re.fullmatch(r"[0-9]{1,5}", port[1]) and 1 <= int(port[1]) <= 65535):
@@ -122,7 +122,7 @@ class PostgresDialect(Dialect):
         return connection_is_gone(error)
 
     def stream(self, connection: Any, statement: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield rows by a cursor of the server, inside a transaction."""
+        """Yield rows through a server-side cursor, which needs a transaction."""
         with connection.cursor(name="drainq_stream") as cursor:
             cursor.itersize = _ROWS_AT_ONCE
             cursor.execute(statement, values)
@@ -141,9 +141,9 @@ class PostgresDialect(Dialect):
         connection.patience = math.inf if seconds is None else seconds + GRACE
 
     def begin_marked(self, connection: Any) -> str | None:
-        """Begin a transaction that the server ends in time, too. Shorter limits of the session stay.
+        """Begin a transaction whose statements the server itself ends in time. Shorter limits of the session stay.
 
-        A database that only imitates PostgreSQL gets no limits, and its mark proves nothing.
+        A database that only imitates PostgreSQL gets no limits, and the mark is empty: it proves nothing.
         """
         if connection.limits is None:
             connection.limits = self._limits(connection)

@@ -31,11 +31,11 @@ class PostgresConnection(psycopg.Connection[Any]):
 
 
 class CuttableConnection(PostgresConnection):
-    """A connection whose waits have an end, whatever the server does: after a silence, or when another thread says so.
+    """A connection whose waits end, whatever the server does: after a silence, or when a thread calls :meth:`cut`.
 
     Attributes:
-        patience: seconds without a sign of the server after which a wait ends.
-        limits: for :meth:`drainq.sql.postgres.PostgresDialect.begin_marked`.
+        patience: seconds without data from the server after which a wait ends.
+        limits: the session's limits; None until :meth:`drainq.sql.postgres.PostgresDialect.begin_marked` reads them.
     """
 
     patience = math.inf

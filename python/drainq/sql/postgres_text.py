@@ -1,11 +1,11 @@
-"""Writes Python values as PostgreSQL's text format, the only form in which rows are sent.
+"""Writes Python values in PostgreSQL's text format, the only form in which rows are sent.
 
 The server reads such a text as the type of the column, both in COPY and as a bound value without a type. So the stored
 value depends only on the value and the column. A value that is bound with its own type would be cast instead: a
 ``UUID`` would become another text, and 1.5 would be rounded for an integer column.
 
 1. A float that is a whole number below 2**63 is written without a point, so that an integer column takes it.
-2. A bool is ``true`` or ``false``, and a UUID has its hyphens. The driver writes all other types.
+2. A bool is ``true`` or ``false``. ``str`` writes ints, dates, times and UUIDs (with hyphens), the driver all others.
 
 COPY is not left to the driver, which would write floats and UUIDs differently. Whole columns of one type are written by
 few calls, so this costs no more.
@@ -18,8 +18,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-_WHOLE = 2.0**63  # floats from here on are not known to the last digit
-_AT_ONCE = 500  # rows that are made into text at once: the server reads them while the next ones are made
+_WHOLE = 2.0**63  # a whole float from here on does not fit a bigint column
+_AT_ONCE = 500  # rows that are written at once: the server reads them while the next rows are written
 _ESCAPED = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 _NONE = type(None)
 

@@ -1,6 +1,6 @@
 """Quotes names and texts for statements.
 
-Values are bound and never quoted. Names cannot be bound, so each is quoted.
+Names cannot be bound, so each is quoted. Values are bound, except in a statement that takes only a constant.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 def quote(name: str) -> str:
     """Quote the name of a table, index or column as a delimited identifier of standard SQL.
 
-    psycopg reads a ``%`` in a statement with bound values as a placeholder; :meth:`drainq.sql.Dialect.quote` doubles
-    it.
+    psycopg reads a ``%`` in a statement with bound values as a placeholder. So :meth:`drainq.sql.Dialect.quote` doubles
+    the ``%`` for PostgreSQL.
 
     Raises:
         TypeError: the name is no str.

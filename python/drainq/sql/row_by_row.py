@@ -1,13 +1,13 @@
-"""Writes the rows that a database accepts, and reports the refused ones: one transaction, each row by itself.
+"""Writes the rows that a database accepts, one by one in one transaction, and reports the refused ones.
 
 A database refuses a whole batch because of one poison row. Halving the batch costs two transactions for each poison
-row, 94 s for 5,000 of 10,000. Here such a batch costs a few times as much as a clean one.
+row: 94 s for 5,000 poison rows of 10,000. Here such a batch costs a few times as much as a clean batch.
 
 1. Rows are written in their order, so the last row of a key wins.
 2. SQLite undoes a statement that fails and keeps the transaction. PostgreSQL does so in a block of PL/pgSQL: rows are
    copied as text into a temporary table, and written from there one by one, each in a subtransaction.
-3. Only an error that :data:`drainq.sql.driver_errors.SQLSTATES` classifies as ``DATA`` is a refusal. Any other ends the
-   transaction.
+3. Only an error that :mod:`drainq.sql.driver_errors` classifies as ``DATA``, or a value that cannot be bound, is a
+   refusal. Any other error ends the transaction.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _write_row_by_row(database: Database, upsert: Upsert, rows: Sequence[Row]) -
             taken += 1
             yield row
 
-    left = feed()  # one for all tries: it continues after the refused row
+    left = feed()  # one iterator for all tries: it continues after the refused row
     while taken < len(rows):
         try:
             database.execute_many(statement, left)

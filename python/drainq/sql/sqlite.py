@@ -80,7 +80,7 @@ class SQLiteDialect(Dialect):
         connection.interrupt()
 
     def limit_waits(self, connection: Any, seconds: float | None) -> None:
-        """Let the driver wait for a lock for a short time: a caller that tries again can be stopped in between."""
+        """Let the driver wait at most 0.5 s for a lock, so that a caller that tries again can be stopped in between."""
         wait = LOCK_WAIT if seconds is None else min(seconds, LOCK_WAIT)
         connection.execute(f"PRAGMA busy_timeout = {math.ceil(wait * 1000)}")
 

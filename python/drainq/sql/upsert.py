@@ -9,8 +9,8 @@ UPDATE SET n = n + excluded.n`` is one step in both databases.
 2. PostgreSQL gets the same texts of a row in a small batch, in a large one or alone (:mod:`drainq.sql.postgres_text`),
    so the stored values do not depend on the batch.
 3. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
-4. SQLite gets sixteen rows per statement, and merges them in their order, as if one by one.
-5. NULL means "no value yet": merged with a value it gives the value.
+4. SQLite gets up to sixteen rows per statement, and merges them in their order, as if one by one.
+5. NULL means "no value yet": merged with a value it gives the value. Only ``last`` takes a new NULL like any value.
 
 Source: SkyWalking's ``MetricsPersistentWorker``, which reads, merges and writes. Here the database merges.
 """
@@ -165,9 +165,9 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
     def merged(self, rows: Iterable[Row]) -> list[Row]:
         """Return one row for each key, in the order of the keys. Without a key the rows are unchanged.
 
-        Keys are surely equal if each value is: an equal int, str or bytes, or another type with the same repr. A key
-        with NULL equals no other. The database merges keys that only a column's type makes equal (``1`` and ``"1"``,
-        upper and lower case). Keys of several types have no order.
+        Keys are surely equal if their values have equal types, and are equal ints, strs or bytes, or have the same
+        repr. A key with NULL equals no other key. The database merges keys that only a column's type makes equal
+        (``1`` and ``"1"``, upper and lower case). Keys of several types have no order.
         """
         return self._in_order(self._distinct(list(rows)))
 
@@ -255,7 +255,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
     def _copy(self, database: Database, table: str, batch: Sequence[Row]) -> None:
         names = ", ".join(map(database.dialect.quote, self.columns))
-        pieces = list(copied(database.connection, batch))  # before COPY begins: psycopg logs the rows of one broken off
+        pieces = list(copied(database.connection, batch))  # before COPY: psycopg logs the rows of a COPY that fails
         with database.connection.cursor() as cursor:
             with cursor.copy(f"COPY {table} ({names}) FROM STDIN", ()) as copy:
                 for piece in pieces:

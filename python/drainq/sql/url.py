@@ -1,4 +1,4 @@
-"""Database URLs in SQLAlchemy's spelling: reads them, and hides their passwords.
+"""Reads database URLs in SQLAlchemy's form, and hides their passwords.
 
 ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://user@host/db``,
 ``postgresql://user@/db?host=DIRECTORY`` (a unix socket); ``postgres://`` and ``postgresql+psycopg://`` mean the same.
@@ -99,7 +99,7 @@ def without_password(text: str) -> str:
 
 
 def _hide_if_secret(parameter: re.Match[str]) -> str:
-    """Return a query parameter with percent escapes in its name, without its value if it is a password."""
+    """Return a query parameter whose name has percent escapes. The value is hidden if the name is one of a password."""
     name = decoded(parameter[1][1:-1])
     return f"{parameter[1]}***" if SECRET.fullmatch(name) else parameter[0]
 

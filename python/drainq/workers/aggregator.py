@@ -1,7 +1,7 @@
-"""L1: merges items by key in memory.
+"""MetricsAggregator: merges items by key in memory.
 
-Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, flushed every half second. drainq also flushes on
-``close``, and accepts or refuses a whole batch.
+Source: ``MetricsAggregateWorker`` (L1) in SkyWalking: one map per worker, flushed every half second. drainq also
+flushes on ``close``, and refuses a whole batch if a callable raises for one of its items.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _UNCHANGING = frozenset((str, bytes, int, float, bool, type(None)))
 class MetricsAggregator(Holder[Item]):
     """Merge items of one key into one, and pass the merged items to a sink at each flush.
 
-    If ``key`` or ``merge`` raises, the whole batch is refused, and the queue counts it as failed.
+    If ``key``, ``merge`` or ``time`` raises, the whole batch is refused, and the queue counts it as failed.
 
     Args:
         key: maps an item to its key.
         merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``. It must be
             associative: after a failed flush merged items are merged again.
-        sink: a callable that gets the list of merged items, in the order in which their keys appeared. If it raises,
-            they are kept, merged with new items, and passed to it again.
-        flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
+        sink: a callable that gets the list of merged items, in the order in which their keys appeared. If the sink
+            raises, the merged items are kept, merged with new items, and passed to the sink again.
+        flush_interval: seconds between flushes; None: flush only when full, and in ``flush`` and ``close``.
         time: maps an item to its time, in seconds since the epoch; needed with ``expire_after``.
         expire_after: seconds after which an item is refused and counted as ``expired``.
         settings: ``queue``, ``weight``, ``options``, and fields of :class:`WorkerOptions`; ``retry_for`` and

@@ -2,8 +2,8 @@
 
 1. One buffer takes new items while another thread writes the other. Draining does not wait for the database, until
    ``max_rows`` merged rows are held. Then it waits, the queue fills, and producers wait.
-2. While the database fails, a flush waits and tries again, up to ``retry_for``. Then its rows go to the delayed queue,
-   or are lost.
+2. While the database fails, a flush waits and tries again for up to ``retry_for`` seconds. Then the rows of the flush
+   go to the delayed queue, or are lost if there is none.
 3. A missing table, right or index stops the worker. It keeps the rows that it holds, and producers get the error.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from drainq.delivery.options import SendingSettings
 
-MAX_ROWS = 200_000  # merged rows that are held before draining waits
+MAX_ROWS = 200_000  # merged rows up to which draining does not wait
 
 
 class Buffered(Delivering[Item], Holder[Item]):
@@ -37,7 +37,7 @@ class Buffered(Delivering[Item], Holder[Item]):
         sink: gets the entries.
         default_name: the worker's name if the options have none.
         size: returns the number of items that a list of entries stands for.
-        max_rows: the number of held entries at which draining waits.
+        max_rows: the number of held entries above which draining flushes and waits.
         key_of, older_sink: as for :class:`~drainq.delivery.dead_letters.DeadLetters`.
         flush_interval, settings: as for every holding worker.
     """
@@ -61,7 +61,7 @@ class Buffered(Delivering[Item], Holder[Item]):
     def _begin(self) -> None:
         super()._begin()
         self._delivered = False
-        self._flushing = threading.Event()  # a flush is scheduled on a thread of its own
+        self._flushing = threading.Event()  # set while the shared timer is about to flush, or flushes
 
     def _forget(self) -> None:
         Holder._forget(self)
@@ -74,7 +74,7 @@ class Buffered(Delivering[Item], Holder[Item]):
         """Return an upper bound of the number of held rows."""
 
     def _compact(self) -> None:
-        """Merge the held rows, if that makes them fewer. Called in a turn."""
+        """Merge the held rows, if that makes them fewer. Called with exclusive access to the state."""
 
     @abc.abstractmethod
     def _to_send(self, taken: Any) -> list[Any]:
@@ -122,7 +122,7 @@ class Buffered(Delivering[Item], Holder[Item]):
             raise _Accounted(left) from self._delivery.stopped
 
     def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
-        """Account for all items except those that the delivery left."""
+        """Put back the items that the delivery left. The delivery has accounted for all others."""
         kept = error.left if isinstance(error, _Accounted) else [] if self._delivered else self._to_send(taken)
         if kept and self._cut_off is None:
             self._books.note(retried=self._size(kept))
@@ -130,7 +130,7 @@ class Buffered(Delivering[Item], Holder[Item]):
             self._put_back(kept)
 
     def _say_failed(self, count: int, error: Exception) -> None:
-        if not isinstance(error, _Accounted) or error.left:  # the delivery has reported its losses
+        if not isinstance(error, _Accounted) or error.left:  # otherwise the delivery has logged the losses
             why = error_text(error.__cause__ or error, values=self._log_values)
             log.error("%s: %d items are not written yet, and are kept: %s", self._name, count, why)
 

@@ -1,8 +1,8 @@
-"""DeclaredMetrics: a worker that turns items into tables of minutes, hours and days, as metrics declare.
+"""DeclaredMetrics: a worker that merges items into tables with rows for each minute, hour or day, as declared.
 
 1. Items of a class go to the metrics that are declared for it. One flush writes all metrics.
 2. A batch with an item that cannot be read (a missing attribute, NaN) is refused whole.
-3. A metric can be added and removed while items arrive. Removing it writes its rows first.
+3. A metric can be removed while items arrive. Its held rows are still written.
 
 Source: the streaming processors of SkyWalking's OAL: L1, L2, the hour and day workers, the time-to-live of tables.
 """
@@ -39,8 +39,8 @@ class DeclaredMetrics(Buffered[Any]):
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
         metrics: the declarations; several may be of one class.
         create: create missing tables.
-        flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        max_rows: the number of held keys and periods at which draining waits for the database.
+        flush_interval: seconds between flushes; None: flush only when full, and in ``flush`` and ``close``.
+        max_rows: the number of held rows (combinations of key and period) above which draining flushes and waits.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
     Raises:
         ValueError: two metrics have one name.
@@ -101,8 +101,8 @@ class DeclaredMetrics(Buffered[Any]):
         """Return the rows of a metric in the database, in the order of time. Rows that are not flushed are missing.
 
         Args:
-            name: the metric's.
-            every: a period of the metric; None: its finest.
+            name: the metric's name.
+            every: a period of the metric; None: the metric's finest.
             since, until: only periods with ``since <= begin < until``, in seconds since the epoch.
         Returns:
             For each row a dict of its keys, ``time`` and its values; a percentile ``ms`` of 99 percent is ``ms_p99``.
@@ -116,10 +116,10 @@ class DeclaredMetrics(Buffered[Any]):
         """Write the rows of a metric, and forget the metric. Its tables and the other metrics stay.
 
         Returns:
-            False if its rows could not be written by the deadline. They stay held, and are written later.
+            False as for :meth:`flush`. Rows that were not written by the deadline stay held, and are written later.
         Raises:
             KeyError: there is no such metric.
-            ValueError: it is the only metric: close the worker instead.
+            ValueError: the worker has no other metric; close the worker instead.
         """
         if len(self._merged) == 1 and name in self._merged:
             raise ValueError(f"{name!r} is the only metric: close the worker instead")
@@ -184,7 +184,7 @@ class DeclaredMetrics(Buffered[Any]):
                 try:
                     if merged.metric.keep:
                         self._tables.clear(merged.metric, now)
-                except Exception as error:  # the items are delivered; old rows are deleted the next time
+                except Exception as error:  # the items are delivered; the next deletion tries again
                     shown = to_show(error, values=self._log_values)
                     log.error("%s: rows that are too old could not be deleted", merged.metric.name, exc_info=shown)
 

@@ -1,11 +1,11 @@
 """Holding worker: holds items and passes them on at a flush. The aggregating workers extend it.
 
-1. Threads take turns to use the state, without holding a lock: a user's merge or score may be slow and must not run
-   under a lock.
-2. A flush takes the state out first and calls the sink outside the turns, so the drain thread keeps taking items. One
-   thread at a time flushes. After a failure the state is put back, before newer items, and sent again.
-3. A flush with a deadline sends on another thread, and waits until the deadline at most.
-4. Only ``close`` gives up: unsent items are counted and logged as lost. If the sink answers later, they count as sent.
+1. One thread at a time has exclusive access to the state, but holds no lock meanwhile, because a user's merge or score
+   may be slow and must not run under a lock.
+2. A flush takes the state out first and calls the sink without exclusive access, so the drain thread keeps taking
+   items. One thread at a time flushes. After a failure the state is put back, before newer items, and sent again.
+3. A flush with a deadline sends on another thread, and its caller waits until the deadline at most.
+4. The base gives up only in ``close``: unsent items are logged and count as lost, or as sent after a late answer.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Holder(Worker[Item]):
 
     Args:
         default_name: the worker's name if the options have none.
-        flush_interval: seconds between flushes, checked after each batch and when idle; None: only ``flush`` and
-            ``close``.
+        flush_interval: seconds between flushes, checked after each batch and when idle; None: flush only when full,
+            and in ``flush`` and ``close``.
         settings: as for every :class:`~drainq.delivery.worker.Worker`.
     """
 
@@ -54,11 +54,11 @@ class Holder(Worker[Item]):
 
     def _begin(self) -> None:
         super()._begin()
-        self._holding = threading.Condition()  # guards which thread has the turn, and which one sends
-        self._turn: int | None = None  # the thread that the state belongs to
+        self._holding = threading.Condition()  # guards ``_turn`` and ``_handing_on``
+        self._turn: int | None = None  # the thread that has exclusive access to the state
         self._held = 0  # items that the subclass holds, in merged form
         self._held_bytes = 0  # bytes of these items, if there is a bound
-        self._handing_on: int | None = None  # the thread that hands state on
+        self._handing_on: int | None = None  # the thread that sends state to the sink
         self._cut_off: int | None = None  # items that are counted as lost and still being sent
 
     # -- for subclasses ---------------------------------------------------------------------------
@@ -67,23 +67,23 @@ class Holder(Worker[Item]):
     def _hold(self, batch: list[Any]) -> int:
         """Add a batch to the state and return how many of its items are held, or raise and add nothing.
 
-        Called in a turn. It accounts for the items that are not held.
+        Called with exclusive access to the state. The method accounts for the items that it does not hold.
         """
 
     @abc.abstractmethod
     def _take_out(self) -> Any:
-        """Return the state and leave the worker empty. Called in a turn."""
+        """Return the state and leave the worker empty. Called with exclusive access to the state."""
 
     @abc.abstractmethod
     def _put_back(self, taken: Any) -> None:
-        """Put back unsent state, as older than the current state. Called in a turn."""
+        """Merge unsent state, which is the older one, with the current. Called with exclusive access to the state."""
 
     @abc.abstractmethod
     def _hand_on(self, taken: Any) -> None:
-        """Send state to the sink, or raise. Called outside the turns, by one thread at a time."""
+        """Send state to the sink, or raise. Called without exclusive access, by one thread at a time."""
 
     def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
-        """Account for the state that was sent. Called in a turn."""
+        """Account for state that was sent, or put it back after an error. Called with exclusive access."""
         if self._cut_off is not None:
             if error is None:
                 self._books.move(self._cut_off, Outcome.LOST, Outcome.SENT)
@@ -126,7 +126,7 @@ class Holder(Worker[Item]):
 
     @contextlib.contextmanager
     def _state(self) -> Iterator[None]:
-        """Take a turn: the state belongs to this thread for the block."""
+        """Wait for exclusive access to the state, and hold it for the block."""
         me = threading.get_ident()
         with self._holding:
             if self._turn == me:

@@ -1,8 +1,8 @@
 """Merges the items of one declared metric by key and finest period. A flush derives the coarser periods.
 
 1. All items of a batch are read and checked before one is added, so a batch is merged whole or not at all.
-2. A flush gets *entries*: a number of items, and for each table the rows to merge into it. One transaction writes one
-   entry.
+2. A flush gets *entries*: each has a number of items, and for each table the rows to merge into it. A transaction
+   writes an entry completely or not at all.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Merged:
                 held[place] = _ADD[value.kind](held[place], values[place - 1])
 
     def entries(self, now: float) -> list[Entry]:
-        """Return the held rows, without rows that are older than the metric keeps."""
+        """Return the held rows of all periods as entries, without rows that are older than the metric keeps."""
         metric = self.metric
         finest, *coarser = metric.periods
         entries = [(held[0], self._rows(finest, group, held, now)) for group, held in self._groups.items()]
@@ -160,7 +160,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def buckets(sketch: DDSketch) -> list[tuple[int, int, int]]:
-    """Return a sketch as (sign, bucket, count) rows. Sums of such rows are the sketch of all values."""
+    """Return a sketch as (sign, bucket, count) rows. Adding the counts of several sketches gives that of all values."""
     histogram = sketch.exponential()
     found = [(0, 0, histogram.zero_count)] if histogram.zero_count else []
     for sign, first, counts in (
@@ -172,7 +172,7 @@ def buckets(sketch: DDSketch) -> list[tuple[int, int, int]]:
 
 
 def quantiles(value: Value, rows: Iterable[tuple[int, int, int]]) -> list[float | None]:
-    """Return the percentiles of (sign, bucket, count) rows, in the order in which they were declared."""
+    """Return the percentiles of a sketch stored as (sign, bucket, count) rows, in the order of ``value.percents``."""
     sketch = DDSketch(value.relative_accuracy)
     base = 2.0 ** (2.0**-sketch.scale)
     for sign, bucket, count in rows:

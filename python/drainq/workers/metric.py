@@ -1,8 +1,8 @@
 """Metric declarations: which values of an item go into which table.
 
-1. A metric is a set of merges by key and period. Rows of several processes add up in the database, in any order.
-2. An average, a percentile or a number of distinct values is computed when it is read, from rows that add up: a sum and
-   a count, counts by bucket of a :class:`drainq.sketch.DDSketch`, one row for each value.
+1. A metric is a set of merges by key and period. Rows of several processes merge in the database, in any order.
+2. An average, a percentile and a number of distinct values are computed at each read, from stored parts that merge: a
+   sum and a count; counts by bucket of a :class:`drainq.sketch.DDSketch`; one row for each value.
 
 Source: the metrics functions of SkyWalking's OAL, which are compiled to classes. Here a declaration is interpreted.
 """
@@ -16,23 +16,23 @@ from types import MappingProxyType
 from typing import Any
 
 PERIODS: Mapping[str, int] = MappingProxyType({"minute": 60, "hour": 3_600, "day": 86_400})
-"""Seconds of each period, the finest first; a period begins at a multiple of them since the epoch, in UTC."""
+"""The seconds of each period, the finest first. A period begins at a multiple of its seconds since the epoch (UTC)."""
 
 Of = str | Callable[[Any], Any]
-"""An item's value: the name of an attribute (of a dict: a key), or a function of the item."""
+"""How to get a value from an item: by the name of an attribute (of a dict: a key), or by a function of the item."""
 
 _RESERVED = ("time", "bucket", "sign", "value", "n")
 
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a metric, made by the class methods below.
+    """One value of a metric, made by the static methods below.
 
     Attributes:
         kind: the name of the method that made it.
-        of: the item's key or function that gives the value; None for a count.
-        percents: those of a percentile.
-        relative_accuracy: that of a percentile.
+        of: the item's attribute or key, or a function, that gives the value; None for a count.
+        percents: the percents of a percentile.
+        relative_accuracy: the largest relative error of a percentile.
 
     Example:
         >>> Value.percentile("milliseconds", 50, 99).percents
@@ -71,7 +71,7 @@ class Value:
 
     @staticmethod
     def percentile(of: Of, *percents: float, relative_accuracy: float = 0.01) -> Value:
-        """Take percentiles of a number, each with at most this relative error. Stored as a row for each bucket.
+        """Take percentiles of a number, with a relative error of at most ``relative_accuracy``. Each bucket is a row.
 
         Raises:
             ValueError: there is no percent, or one is not from 0 to 100.
@@ -82,7 +82,7 @@ class Value:
 
     @staticmethod
     def distinct(of: Of) -> Value:
-        """Count the different values, as text. The count is exact; each value is stored as a row."""
+        """Count the different values, compared as text. The count is exact, and each value is stored as a row."""
         return Value("distinct", of)
 
     @property
@@ -104,7 +104,7 @@ class Metric:
         time: the item's time in seconds since the epoch: an attribute, or a function.
         every: the periods, from ``"minute"``, ``"hour"``, ``"day"``.
         keep: period -> seconds for which a row is kept after its minute, hour or day is over. The rows of other periods
-            are kept for ever. An item that is too old for all periods is refused, and counted as ``expired``.
+            are kept for ever. If ``keep`` has all periods, an item older than the longest is refused as ``expired``.
         integers: the key columns that hold whole numbers; the others hold text.
     Raises:
         ValueError, TypeError: a name is used twice, or an option is unknown.
@@ -171,7 +171,7 @@ class Metric:
 
     @property
     def oldest(self) -> float | None:
-        """Return the age in seconds beyond which no period keeps an item. None: a period keeps items for ever."""
+        """Return the age in seconds at which items are refused: the longest ``keep``. None: a row is kept for ever."""
         ages = [self.keep.get(period) for period in self.periods]
         return None if None in ages else max(age for age in ages if age is not None)
 

@@ -1,8 +1,8 @@
-"""The tables of declared metrics: creates, merges into, reads and clears them.
+"""Creates, writes, reads and clears the tables of declared metrics.
 
 1. ``NAME_PERIOD`` has a row for each key and period. ``NAME_PERIOD_COLUMN`` has a row for each bucket of a percentile,
    or for each distinct value.
-2. One transaction writes a whole entry, so its tables always agree.
+2. A transaction writes whole entries, so the tables of one period always agree.
 """
 
 from __future__ import annotations

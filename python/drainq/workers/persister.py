@@ -1,8 +1,8 @@
-"""L2: merges rows in memory, then into a table by one upsert statement.
+"""MetricsPersister: merges rows by key in memory, and then into a table by upserts.
 
 1. A flush is one transaction. It writes all rows except those that the database refuses.
-2. A row is refused and logged if it is too old, or has NaN in a column that is added or compared.
-3. Draining does not wait for the database: :mod:`drainq.workers.buffered_worker`.
+2. A row is refused if it is too old. It is refused and logged if it has NaN in a column that is added or compared.
+3. Draining does not wait for the database: see :mod:`drainq.workers.buffered_worker`.
 
 Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds they read the stored rows,
 merge, and write them back. Here the database merges, so several writers can share a table.
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     from drainq.delivery.options import SendingSettings
 
-ROWS_A_STATEMENT = 20_000  # number of held rows at which they are merged; again when it has doubled
+ROWS_A_STATEMENT = 20_000  # held rows above which the rows are merged; again when their number has doubled
 _ITEMS = ""  # a column after the table's: the number of items that a row stands for
 
 
 class MetricsPersister(Buffered[Row]):
     """Merge rows by key and write them at each flush, in one transaction.
 
-    If a connection breaks during COMMIT, the database is asked whether the rows are stored before they are written
-    again. So sums stay exact, unless a replica has taken over meanwhile: then ``stats().unknown`` counts the items.
+    If a connection breaks during COMMIT, the database is asked whether the rows are stored, and only missing rows are
+    written again. So sums stay exact, unless a replica took over meanwhile: then ``stats().unknown`` counts the items.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
@@ -47,8 +47,8 @@ class MetricsPersister(Buffered[Row]):
         columns: the names of an item's values; an item is a tuple in this order.
         key: the columns that identify a row.
         merge: column -> ``"sum"``, ``"max"``, ``"min"`` or ``"last"``; any other column takes the last value.
-        flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        max_rows: the number of held rows at which draining waits for the database.
+        flush_interval: seconds between flushes; None: flush only when full, and in ``flush`` and ``close``.
+        max_rows: the number of held rows above which draining flushes and waits for the database.
         time: maps a row to its time, in seconds since the epoch; needed with ``expire_after``.
         expire_after: seconds after which a row is refused and counted as ``expired``.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`WorkerOptions`.
@@ -155,7 +155,7 @@ class MetricsPersister(Buffered[Row]):
     def _merged(self, rows: list[Any]) -> list[Any]:
         try:
             return self._counting.merged(rows)
-        except Exception:  # Python cannot add these values; the database may, or it names those that it refuses
+        except Exception:  # Python cannot merge these values; the database merges them, or refuses rows
             return rows
 
     def _entries(self) -> int:
@@ -186,7 +186,7 @@ class MetricsPersister(Buffered[Row]):
 
 
 class _Counted(Sink):
-    """Writes rows, each with the number of items that it stands for, into a table."""
+    """Writes rows into a table, without their last value: the number of items that a row stands for."""
 
     def __init__(self, table: TableSink, upsert: Upsert | None = None) -> None:
         self._table, self._upsert = table, upsert

@@ -5,7 +5,7 @@
 2. Each call uses a connection that no other call uses. A connection that failed is closed.
 3. Nothing is written twice if the answer to COMMIT is lost: the next try asks the database whether the transaction was
    committed. PostgreSQL knows, unless a replica has taken over since.
-4. Opening plans a statement without running it, to find a missing table, column, right or unique index.
+4. The constructor plans the statement without running it, to find a missing table, column, right or unique index.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TableSink(Sink):
     Args:
         url: the database.
         upsert: the statement: the table, and how its rows merge.
-        may_be_missing: whether the table may be created later; :attr:`unchecked` is then True.
+        may_be_missing: whether the table may be created later; :attr:`unchecked` is True until :meth:`check` finds it.
     Raises:
         DatabaseError: the database cannot be opened, or does not take such rows at all.
     """
@@ -75,20 +75,20 @@ class TableSink(Sink):
                 upsert.check(database)
             except database.errors as error:
                 if failure_of(error) is Failure.DATA or sqlstate_of(error) == LOCKED:
-                    continue  # a domain refuses the NULLs, or the first batch waits for the lock
+                    continue  # a domain refuses the NULLs of the check, or the table is locked
                 why = error_text(error)
                 if key_is_not_unique(error):
                     why = f"no unique index has exactly the columns {list(upsert.key)!r}; make one: {upsert.index()}"
                 raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {why}") from error
 
     def send(self, items: list[Any]) -> list[tuple[int | None, object]]:
-        """Write rows. Return the refused rows."""
+        """Write rows. Return the index and the reason of each refused row."""
         return self.send_within(items, Attempt())
 
     def send_within(
         self, items: list[Any], attempt: Attempt, upsert: Upsert | None = None
     ) -> list[tuple[int | None, object]]:
-        """Write rows by ``upsert``; None is the sink's own. Return the refused rows."""
+        """Write rows by ``upsert``, or by the sink's own statement if it is None. Return what :meth:`send` returns."""
         with self._connection(attempt.seconds) as database:
             if attempt.doubt is not None:
                 was_committed = database.dialect.was_committed(database.connection, attempt.doubt)
@@ -127,16 +127,16 @@ class TableSink(Sink):
     def _transaction(
         self, database: Database, attempt: Attempt, refused: list[tuple[int | None, object]]
     ) -> Iterator[None]:
-        """Commit what the block writes. Until COMMIT is answered, the attempt is in doubt."""
+        """Commit what the block writes. Until COMMIT is answered, ``attempt.doubt`` holds the transaction's mark."""
         with database.marked_transaction() as mark:
             yield
-            if self._is_cancelled:  # while it waited for a lock: what it wrote is kept elsewhere by now
+            if self._is_cancelled:  # while the block waited for a lock: its rows are kept elsewhere by now
                 raise Unavailable("the time of close() ran out before they were written")
             attempt.doubt, attempt.refused = mark, refused
         attempt.doubt = None
 
     def failure_of(self, error: Exception) -> Failure:
-        """Classify an error by SQLSTATE or SQLite's code. A value that the driver cannot bind is the row's error."""
+        """Classify an error by SQLSTATE or SQLite's code. Other errors, such as in binding a value, are ``DATA``."""
         if isinstance(error, DatabaseError):
             cause = error.__cause__
             return (failure_of(cause) if cause is not None else None) or Failure.CANNOT_PASS
@@ -175,7 +175,7 @@ class TableSink(Sink):
 
     @contextlib.contextmanager
     def _connection(self, seconds: float | None = None) -> Iterator[Database]:
-        """Yield a connection whose waits end after some seconds. If it fails, it is closed."""
+        """Yield a connection whose waits end after some seconds. If the block raises, the connection is closed."""
         until = None if seconds is None else time.monotonic() + seconds
         database = self._take(seconds)
         try:
@@ -196,7 +196,7 @@ class TableSink(Sink):
         return self._open(seconds)
 
     def _open(self, seconds: float | None) -> Database:
-        """Connect on another thread, so that the wait ends in time or by :meth:`cancel`. The attempt continues."""
+        """Connect on another thread, so that :meth:`cancel` or the time limit ends the wait. The attempt continues."""
         opening: Future[Database] = Future()
         try:
             start_thread(self._try_to_open, name="drainq-connect", args=(opening,))

@@ -43,7 +43,7 @@ class TopN(Holder[Item]):
         group: maps an item to its group; None: one group for all.
         sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of ``(group, [best
             first])``, in the order in which the groups appeared. It is not called without items.
-        flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
+        flush_interval: seconds between flushes; None: flush only in ``flush`` and ``close``.
         settings: as for :class:`MetricsAggregator`.
     Raises:
         ValueError: ``n`` is below 1.

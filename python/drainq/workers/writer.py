@@ -2,9 +2,9 @@
 
 1. A batch is one transaction, which writes all rows except those whose values the database refuses.
 2. While the database fails (it cannot be reached, is read-only, full or locked) the drain thread waits and tries again,
-   up to ``retry_for``. The queue fills, and producers wait or are refused.
-3. A missing table, right or unique index stops the writer, when it opens or at once.
-4. Given-up rows go to the delayed queue, if there is one, which sends them again.
+   for up to ``retry_for`` seconds. The queue fills, and producers wait or are refused.
+3. A missing table, right or unique index makes the constructor raise. If it goes missing later, the writer stops.
+4. Given-up rows go to the delayed queue, if there is one, and the writer sends them again from there.
 5. Rows of one key go through one drain thread, so the last one wins. An older row in the delayed queue never replaces a
    newer one.
 

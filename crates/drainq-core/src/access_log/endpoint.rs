@@ -3,7 +3,7 @@
 /// The endpoint of a request without a path: a port scan, a TLS greeting, silence.
 pub const NO_ENDPOINT: &[u8] = b"-";
 
-/// Returns the path of `GET /path?query HTTP/1.1`, also with a whole URL, or [`NO_ENDPOINT`] if it is no request.
+/// Returns the path of `GET /path?query HTTP/1.1`, whose target may be a URL; [`NO_ENDPOINT`] if this is no request.
 ///
 /// The path is a slice of the request, so no byte is copied.
 pub fn endpoint_of(request: &[u8]) -> &[u8] {

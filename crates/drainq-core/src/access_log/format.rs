@@ -1,9 +1,9 @@
 //! A line by a declared format: a table of fields, each with the text in front of it.
 //!
 //! # Invariants
-//! 1. A field ends where the text in front of the next one begins. Inside quotes a backslash keeps the byte after it.
+//! 1. A field ends where the text in front of the next one begins. Inside quotes a backslash escapes the byte after it.
 //!    A list that nginx writes of several upstreams, with `, ` or ` : ` between them, is one field.
-//! 2. Each field that has a meaning is checked, so a line of another format is no record.
+//! 2. A client, a user, a time and a number are checked, so that a line of another format is refused.
 
 use super::endpoint::{NO_ENDPOINT, endpoint_of, path_of};
 use super::line::{LastStamp, Reason, Record, is_client, number, seconds_of};
@@ -12,7 +12,7 @@ use super::stamp;
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Meaning {
-    /// Nothing that is read.
+    /// The field is not read.
     Skipped,
     /// The whole rest of the line, which is not read.
     Remainder,
@@ -30,9 +30,9 @@ pub enum Meaning {
     Day,
     /// `10:05:03`, in UTC.
     Clock,
-    /// A user's name. Several words are no name if one is `-`: then fields are shifted.
+    /// A user's name. Several words of which one is `-` are no name, because then the fields are shifted.
     User,
-    /// Seconds since 1970, times this.
+    /// The time since 1970 as a number. The variant holds the units per second.
     Epoch(f64),
     /// `GET /path HTTP/1.1`.
     Request,
@@ -46,16 +46,16 @@ pub enum Meaning {
     Referrer,
     /// The user agent.
     Agent,
-    /// A part of the request time as a whole number, of which this many are a millisecond; -1 or `-` is none.
+    /// A part of the request time as a whole number; -1 or `-`: no time. The variant holds the units per millisecond.
     Whole(f64),
-    /// A part of the request time in seconds with a decimal point; -1 or `-` is none.
+    /// A part of the request time in seconds with a decimal point; -1 or `-`: no time.
     Seconds,
-    /// The request time as a number of JSON, of which this many are a second; -1 or `-` is none.
+    /// The request time as a number of JSON; -1 or `-`: no time. The variant holds the units per second.
     Amount(f64),
 }
 
 impl Meaning {
-    /// Returns the meaning of this name. `scale`: how many of a number's unit are a second, for a time.
+    /// Returns the meaning with this name. For a time, `scale` is the number of its units in a second.
     pub fn named(name: &str, scale: f64) -> Option<Self> {
         Some(match name {
             "" => Self::Skipped,
@@ -143,12 +143,12 @@ pub struct LineFormat {
     pub fields: Vec<Field>,
     /// The text after the last field; None if the lines are JSON.
     pub tail: Option<String>,
-    /// By a first byte, the fields of JSON whose paths begin with it, one bit each; by 0 those that begin with no text.
+    /// For each byte, the fields of JSON whose paths begin with it, one bit each. An empty first key begins with 0.
     beginnings: [u64; 256],
 }
 
 impl LineFormat {
-    /// Makes a format, of JSON with at most 64 fields.
+    /// Makes a format. A format of JSON has at most 64 fields.
     pub fn new(prefix: Prefix, fields: Vec<Field>, tail: Option<String>) -> Self {
         let mut beginnings = [0; 256];
         for (place, field) in fields.iter().enumerate().take(64) {
@@ -245,7 +245,7 @@ impl Meaning {
             }
             Self::Amount(scale) => {
                 let amount = decimal(text).filter(|amount| *amount < 1e15).ok_or(Reason::Number)?;
-                // One of the two is a whole number, so there is one rounding.
+                // One of the two is 1 and the other a whole number, so there is one rounding.
                 let (times, parts) = if scale < 1e3 { (1e3 / scale, 1.0) } else { (1.0, scale / 1e3) };
                 record.milliseconds = Some(amount * times / parts);
             }
@@ -264,7 +264,7 @@ fn decimal(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Returns where a field ends, or None if the text after it does not come. `lists`: a field may be a list, `a, b : c`.
+/// Returns where a field ends, or None if the text after it is missing. `lists`: a field may be a list, `a, b : c`.
 fn end_of(rest: &[u8], after: &[u8], lists: bool) -> Option<usize> {
     let mut end = 0;
     match after.first() {

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. A line is one object. Values that no field names are skipped.
-//! 2. A value is a text, a number, or an array whose first element counts. Null, an empty text and an empty array are
-//!    no value. A text's escapes are decoded; its bytes need not be UTF-8.
+//! 2. A value is a text, in a numeric field also a number, in others also an array, whose first element counts. Null,
+//!    an empty text and an empty array are no value. A text's escapes are decoded; its bytes need not be UTF-8.
 //! 3. Of the fields for one column, the first one with a value is read.
 
 use super::endpoint::NO_ENDPOINT;
@@ -21,7 +21,7 @@ pub const FIELDS: usize = 64;
 /// The value of each field in a line.
 pub type Values<'a> = Vec<Option<Cow<'a, [u8]>>>;
 
-/// Returns the values of a line. The format has at most [`FIELDS`] fields, each with the path in front.
+/// Returns the values of a line. The format has at most [`FIELDS`] fields, each with its path in [`Field::before`].
 pub fn values<'a>(line: &'a [u8], format: &LineFormat) -> Result<Values<'a>, Reason> {
     let mut values = vec![None; format.fields.len()];
     let mut reader = serde_json::Deserializer::from_slice(line);
@@ -48,7 +48,7 @@ pub fn record<'a>(fields: &[Field], values: &'a Values<'_>, last: &mut LastStamp
             let bare = value.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
             match (meaning, &**value) {
                 (Meaning::Stamp, text) => meaning.read(bare.unwrap_or(text), &mut record, last)?,
-                (Meaning::Status, b"0") => {} // Caddy's, of a client that left
+                (Meaning::Status, b"0") => {} // Caddy writes it for a client that left
                 (_, text) => meaning.read(text, &mut record, last)?,
             }
         }
@@ -70,7 +70,7 @@ fn column_of(meaning: Meaning) -> usize {
     }
 }
 
-/// An object whose keys are those at `depth` bytes of the paths of some fields, one bit each.
+/// An object in the line. Its keys begin at byte `depth` of the paths of the fields in `within`, one bit each.
 struct Object<'f, 'v, 'a> {
     format: &'f LineFormat,
     within: u64,

@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //! 1. The next bytes decide each step, so a line is read once, without a second try.
-//!    Where the format allows a user name with spaces, the first `[` decides: a name of one word may hold it, a name of
-//!    several may not.
-//! 2. A line with a prefix is no record, because its fields are shifted: the client is a host or an address without a
-//!    port, and no word of a user name of several words is `-`, which stands where a server knows no name.
+//!    Where the format allows a user name with spaces, the first `[` decides: a user name of one word may contain a
+//!    `[`, and a user name of several words ends before the first `[`.
+//! 2. A line with a prefix is no record, because its fields are shifted. The check: the client is a host, or an address
+//!    without a port, and no word of a user name of several words is `-`, which a server writes for an unknown name.
 //! 3. All fields are slices of the line, cut at ASCII bytes. If the line is UTF-8, so are its fields.
-//! 4. Inside quotes a backslash keeps the byte after it; fields are kept as the server wrote them.
+//! 4. Inside quotes a backslash escapes the byte after it. Fields stay as the server wrote them.
 
 use super::endpoint::endpoint_of;
 use super::stamp;
@@ -69,7 +69,7 @@ pub enum Reason {
     NoAgent,
     /// The user agent does not end.
     Agent,
-    /// There is more than a record.
+    /// There is text after the last field.
     Rest,
     /// The text between two fields of a declared format is missing.
     Form,
@@ -258,7 +258,7 @@ impl<'a> Rest<'a> {
         Some(number(digits))
     }
 
-    /// Reads a space and up to 15 digits, or `-`. A space or the end must follow.
+    /// Reads a space and up to 15 digits, or `-`. No digit may follow.
     #[inline]
     fn size(&mut self) -> Option<i64> {
         let text = self.0.strip_prefix(b" ")?;
@@ -283,7 +283,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whether a word is a host name, an IPv4 or IPv6 address, `-`, or what nginx writes of a unix socket.
+/// Whether a word is a host name, an IPv4 or IPv6 address, `-`, or `unix:`, which nginx writes for a unix socket.
 #[inline]
 pub fn is_client(word: &[u8]) -> bool {
     let is_name = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
@@ -317,7 +317,7 @@ pub fn seconds_of(text: &[u8]) -> Option<f64> {
     let fraction = fraction.unwrap_or_default();
     let scaled = number(whole) * POWERS[fraction.len()] as i64 + number(fraction);
     if scaled <= EXACT {
-        // Both sides of the division are exact, so the one rounding is the right one.
+        // Both operands of the division are exact, so the result is rounded once, and correctly.
         return Some(scaled as f64 / POWERS[fraction.len()]);
     }
     std::str::from_utf8(text).ok()?.parse().ok()

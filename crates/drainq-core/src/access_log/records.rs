@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. All columns have a place for each record, in the order of the lines. A place that is not valid holds 0 or no byte.
-//! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts. The first is 0.
+//! 2. The bytes of text `n` lie between the ends `n` and `n + 1` of [`Texts::ends`]. The first of these ends is 0.
 
 use super::format::LineFormat;
 use super::json;
@@ -49,7 +49,7 @@ pub struct Records {
     pub size: Vec<i64>,
     /// Referrers, valid by [`Records::referred`].
     pub referrer: Texts,
-    /// The records with a referrer, from the first on that has only one of referrer and user agent.
+    /// The records with a referrer; None (the same as `named`) until a record has only one of referrer and user agent.
     referred: Option<ValidityBitmap>,
     /// User agents, valid by [`Records::named`].
     pub agent: Texts,
@@ -92,12 +92,12 @@ impl Records {
         self.referred.as_ref().unwrap_or(&self.named)
     }
 
-    /// Whether there is none.
+    /// Whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.second.is_empty()
     }
 
-    /// Reads one more line, by its format if one is given. A last carriage return is part of its end.
+    /// Reads one more line, by the format if there is one. A carriage return at the end is part of the line end.
     #[inline]
     pub fn read(&mut self, line: &[u8], format: Option<&LineFormat>) -> Result<(), Reason> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -5,7 +5,7 @@ pub const LENGTH: usize = 26;
 
 const DAY: i64 = 86_400;
 
-/// Returns the epoch seconds of a stamp, or None if there is no such time. A leap second is the second before it.
+/// Returns the epoch seconds of a stamp, or None for no such time. A leap second counts as the second before it.
 pub fn second_of(stamp: &[u8]) -> Option<i64> {
     let stamp: &[u8; LENGTH] = stamp.try_into().ok()?;
     let marks = [(2, b'/'), (6, b'/'), (11, b':'), (14, b':'), (17, b':'), (20, b' ')];
@@ -67,7 +67,7 @@ fn days_in(month: i64, year: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
+/// Returns the days from 1970-01-01 to a date of the Gregorian calendar.
 ///
 /// Source: `days_from_civil` in Howard Hinnant's "chrono-Compatible Low-Level Date Algorithms".
 fn days_before(year: i64, month: i64, day: i64) -> i64 {

@@ -1,4 +1,4 @@
-//! Single steps of the reader; that it agrees with the rules, line by line, is tested from Python.
+//! Tests single steps of the reader. Tests in Python compare the reader with the rules, line by line.
 
 use super::endpoint::endpoint_of;
 use super::line::{LastStamp, Reason, parse};

@@ -5,22 +5,22 @@
 use crate::ring::MAX_CAPACITY;
 use std::time::Duration;
 
-/// Drain threads of one queue or scheduler at most: a thread number has 16 bits.
+/// The most drain threads of one queue or scheduler. A thread number has 16 bits.
 pub const MAX_THREADS: usize = 4_096;
-/// Partitions of one queue at most.
+/// The most partitions of one queue.
 pub const MAX_PARTITIONS: usize = 1 << 20;
 
-/// Items per partition.
+/// The default capacity of a partition, in items.
 pub const BUFFER_SIZE: usize = 10_000;
 /// The most items of a partition, a queue or a handler call.
 pub const MAX_BUFFER_SIZE: usize = MAX_CAPACITY;
 /// The largest weight of an item, so that no 64-bit counter ever wraps.
 pub const MAX_WEIGHT: u64 = (1 << 31) - 1;
-/// The most items that one handler call gets.
+/// The default limit of the items that one handler call gets.
 pub const MAX_BATCH: usize = 8_192;
-/// The nap after the first empty pass.
+/// The default length of the nap after an empty pass, and of the shortest sleep of the idle back-off.
 pub const MIN_IDLE: Duration = Duration::from_millis(1);
-/// The longest sleep of the idle back-off.
+/// The default length of the longest sleep of the idle back-off.
 pub const MAX_IDLE: Duration = Duration::from_millis(50);
 /// The time for which the end of a process waits for a queue without a shutdown timeout.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,9 +39,9 @@ pub enum BufferStrategy {
 /// The rule for the number of partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PartitionPolicy {
-    /// This many.
+    /// This many partitions.
     Fixed(usize),
-    /// This many per thread.
+    /// This many partitions per thread.
     ThreadMultiply(usize),
     /// One per unit of handler weight up to this many per thread, and half a partition for each unit above.
     Adaptive(usize),
@@ -60,7 +60,7 @@ pub struct Settings {
     pub capacity: Option<usize>,
     /// The action of a producer whose partition is full.
     pub strategy: BufferStrategy,
-    /// The nap after the first empty pass.
+    /// The length of the nap after an empty pass, and of the shortest sleep of the idle back-off. Zero is no nap.
     pub min_idle: Duration,
     /// The longest sleep of the idle back-off.
     pub max_idle: Duration,
@@ -75,7 +75,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Makes the default settings, with these threads.
+    /// Makes the default settings, with this number of threads.
     pub fn new(threads: usize) -> Self {
         Self {
             threads,
@@ -92,7 +92,7 @@ impl Settings {
         }
     }
 
-    /// Checks the settings. Returns the error.
+    /// Checks the settings. Returns an error message if a setting is not valid.
     pub fn validate(&self) -> Result<(), String> {
         if !(1..=MAX_THREADS).contains(&self.threads) {
             return Err(format!("threads must be between 1 and {MAX_THREADS}, got {}", self.threads));

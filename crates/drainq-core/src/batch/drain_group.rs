@@ -17,8 +17,8 @@ pub struct Batch<T> {
     pub key: Key,
     /// The items, oldest first.
     pub items: Vec<T>,
-    /// The weight of the items when the batch was made; in a queue that does not weigh items, their number. Stays the
-    /// same when the handler empties `items`.
+    /// The weight of the items when the batch was made; in a queue that does not weigh items, their number. The size
+    /// stays the same when the handler empties `items`.
     pub size: u64,
     /// The weight of the items of each key.
     pub(super) tally: Vec<(Key, u64)>,
@@ -39,7 +39,7 @@ pub(super) struct Groups<T> {
     taken: Option<Vec<(Key, u64)>>,
 }
 
-/// Memory above this many items per vector is not kept for the next pass.
+/// A vector whose capacity is above this number of items is not kept for the next pass.
 const KEEP: usize = 16_384;
 
 impl<T: Keyed> Groups<T> {

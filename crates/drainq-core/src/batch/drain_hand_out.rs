@@ -2,8 +2,8 @@
 //! and ends the pass.
 //!
 //! # Invariants
-//! 1. A pass ends with every item that it took accounted for exactly once. If the code that runs the pass does not
-//!    account for a batch, because it drops or forgets it or panics, its items are counted as abandoned.
+//! 1. A pass ends with every item that it took accounted for exactly once. If the code that runs the pass panics, or
+//!    drops or forgets a batch without accounting for it, the items of the batch are counted as abandoned.
 //! 2. Items that a cut has counted as abandoned are not counted again.
 
 use super::drain_group::Batch;
@@ -123,7 +123,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 new.into_iter().for_each(|new| self.queue.wake_new_owner(new));
                 continue;
             }
-            // Stored before the ownership ends: after that only the next owner stores it.
+            // The index is stored before the ownership ends: from then on only the next owner stores it.
             complete();
             if let Some(new) = at.ownership().end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.wake_new_owner(new);

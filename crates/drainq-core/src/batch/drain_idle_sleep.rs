@@ -3,8 +3,8 @@
 //!
 //! A wake-up costs some microseconds of processor time, on the side of the producer and on that of the drain thread.
 //! While items are rare, each item wakes the drain thread at once. When items are frequent, the thread naps after an
-//! empty pass, and one wake-up serves all items that gathered. A *span* is the time between two empty passes that is at
-//! least as long as a nap.
+//! empty pass, and one wake-up serves all items that gathered. A *span* is a time from one empty pass to a later one,
+//! at least as long as a nap.
 //!
 //! # Invariants
 //! 1. Frequent means: in each of the last two spans an item arrived at least every [`cheap_wake_every`] on average. So

@@ -27,8 +27,8 @@ pub enum Step<'a, T: RingItem + Keyed> {
 impl<T: RingItem + Keyed> Drainer<T> {
     /// Waits until there is something to do; returns the next step.
     ///
-    /// `sync_with_producers` is called before the thread falls idle. If the producers share a lock, it takes the lock,
-    /// runs the function that it is given, and releases the lock. Otherwise it does nothing.
+    /// This method calls `sync_with_producers` before the thread falls idle or lingers. If the producers share a lock,
+    /// `sync_with_producers` takes the lock, runs its argument, and releases the lock. Otherwise it does nothing.
     ///
     /// # Panics
     ///

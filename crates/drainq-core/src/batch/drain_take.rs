@@ -6,10 +6,10 @@
 //!
 //! # Invariants
 //! 1. A worker has one drainer at a time.
-//! 2. Items are taken between `Ownership::begin` and `Ownership::end`, under the worker's lock. Only a drainer begins a
-//!    pass over a partition, and it ends the passes that it began.
-//! 3. A pass stops taking once it holds [`PASS`] times `max_batch` items, and takes at most `max_batch` items from each
-//!    partition, so each pass ends. The next pass starts with the partition after the last one that was taken from.
+//! 2. A drainer takes items between `Ownership::begin` and `Ownership::end`, under its worker's lock. Only a drainer
+//!    begins a pass over a partition, and the same drainer ends the pass.
+//! 3. A pass takes at most `max_batch` items per partition, and stops once it holds [`PASS`] times as many: so it ends.
+//!    The next pass starts after the partition where this one stopped or, if it visited all, after its first partition.
 
 use super::drain_group::Groups;
 use super::drain_idle_sleep::Arrivals;
@@ -32,7 +32,7 @@ const CLOSING: u64 = u64::MAX;
 pub struct Drainer<T: RingItem + Keyed> {
     pub(super) queue: Arc<BatchQueue<T>>,
     me: ThreadId,
-    /// Returned to the worker when this drainer is dropped.
+    /// The right to drain. It goes back to the worker when this drainer is dropped.
     right: Option<DrainRight>,
     /// Whether a pass was begun and has not ended.
     pub(super) in_pass: bool,
@@ -135,7 +135,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         self.arrivals.next_sleep(empty_passes, &self.queue.settings, wakes_by_itself)
     }
 
-    /// Whether a pass would find an item, or `mine` is out of date.
+    /// Whether the thread must not sleep: a pass would find an item, `mine` is out of date, or the drainer is finished.
     pub fn has_work(&self) -> bool {
         if !self.queue.is_running() {
             let mut partitions = self.queue.layout.partitions().iter();
@@ -181,9 +181,9 @@ impl<T: RingItem + Keyed> Drainer<T> {
             {
                 continue;
             }
-            // SAFETY: this drainer is between `begin` and `end` of the partition's ownership (invariant 2), which at
-            // most one drainer at a time is, and the ownership orders the passes. The cut of a shutdown takes under the
-            // counts locks of all workers, and this thread holds one of them.
+            // SAFETY: this drainer is between `begin` and `end` of the partition's ownership (invariant 2). At most one
+            // drainer at a time is there, and the ownership orders the passes. The cut of a shutdown takes items under
+            // the counts locks of all workers, and this thread holds one of these locks.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
             self.held.push((id, at.ring.taken()));
             if planted("weights_notify_early") {
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_thread_naps_once_after_frequent_items_and_else_sleeps_until_the_next_item() {
         let mut settings = Settings::new(1);
-        // So short that each pass ends a span.
+        // This nap is so short that each pass ends a span.
         settings.min_idle = Duration::from_nanos(1);
         let queue: BatchQueue<Box<Seen>> = BatchQueue::new("rare", settings, Grouping::ByKey);
         let mut drainer = Drainer::new(Arc::new(queue), 0);

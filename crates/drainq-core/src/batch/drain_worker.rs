@@ -1,9 +1,8 @@
 //! The queue's record of one drain thread.
 //!
 //! # Invariants
-//! 1. Items are taken from rings, and outcomes counted, under the `counts` lock of the thread that does it. A thread
-//!    that holds the locks of all workers sees every accepted item in exactly one place: in a ring, in flight, or
-//!    counted.
+//! 1. A drain thread takes items from rings, and counts outcomes, under the `counts` lock of its worker. A thread that
+//!    holds the locks of all workers sees every accepted item in exactly one place: in a ring, in flight, or counted.
 //! 2. Once `cut` is set under the lock, the worker takes and counts nothing more.
 
 use super::item::ThreadId;
@@ -17,7 +16,7 @@ use std::cell::Cell;
 pub struct WorkerCounts {
     /// Items taken whose handler call has not returned.
     pub in_flight: u64,
-    /// Whether a pass that took items is not over. `in_flight` cannot tell, because its items may have no weight.
+    /// Whether a pass that took items is not over. `in_flight` cannot tell, because the items may have no weight.
     pub in_pass: bool,
     /// The outcomes of the items that were handed out.
     pub outcomes: OutcomeCounts,

@@ -1,7 +1,7 @@
 //! Counts of items that are not handled, by reason.
 //!
-//! A count is reported at once unless its reason was reported within the last [`INTERVAL`]. In that case it waits for
-//! the next count of its reason after the interval, or for [`DropCounts::take_all`]. The caller passes the time in.
+//! A count is reported at once unless its reason was reported within the last [`INTERVAL`]. If so, the count waits for
+//! the next count of its reason after the interval, or for [`DropCounts::take_all`]. The caller passes in the time.
 //!
 //! # Invariants
 //! 1. The counts reported and the counts that wait add up to the counts added, reason by reason.

@@ -64,7 +64,7 @@ impl<T: RingItem + Keyed> Flush<T> {
         self.goals.is_empty()
     }
 
-    /// Waits up to `timeout` until all these items are accounted for.
+    /// Waits up to `timeout` for the end of a pass, unless the flush is done. Returns the state after that.
     pub fn wait(&mut self, timeout: Duration) -> Flushed {
         let before = self.state();
         if before != Flushed::NotYet {
@@ -79,7 +79,7 @@ impl<T: RingItem + Keyed> Flush<T> {
         self.state()
     }
 
-    /// Returns the state now, without waiting. A state other than [`Flushed::NotYet`] stays.
+    /// Returns the state now, without waiting. Once it is not [`Flushed::NotYet`], only a later cut changes the state.
     pub fn state(&mut self) -> Flushed {
         if !self.queue.is_cut() {
             return if self.is_done() { Flushed::All } else { Flushed::NotYet };

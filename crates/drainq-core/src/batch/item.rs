@@ -17,8 +17,8 @@ pub trait Keyed {
     /// Returns the key that [`super::BatchQueue::add_type`] returned for the item's type.
     fn key(&self) -> Key;
 
-    /// Returns the weight of the item in a queue that weighs its items, such as the rows of a table. The queue counts
-    /// at most [`MAX_WEIGHT`].
+    /// Returns the weight of the item, such as the number of rows of a table, for a queue that weighs its items. The
+    /// queue counts at most [`MAX_WEIGHT`].
     fn weight(&self) -> u64 {
         1
     }

@@ -10,7 +10,7 @@
 //! | [`item`] | an item's key and weight; the numbers that identify types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
 //! | [`outcome_counters`] | the outcomes of items, and their counters |
-//! | `partition_loads` | the load of each partition; a new type goes to the least |
+//! | `partition_loads` | the load of each partition; a new type goes to the partition with the least load |
 //! | `used_capacity`, `queue_capacity` | the used part of a capacity; the capacity that all partitions share |
 //! | `weights` | capacity and counters in weights |
 //! | [`partition`] | ring, ownership and waiting producers of one partition |

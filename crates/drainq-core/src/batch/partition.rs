@@ -29,8 +29,8 @@ use crate::ring::{Refusal, Ring, RingItem};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::wait::waiters::Waiters;
 
-/// The fast path of a partition is open while less than one in this many places is used, in the partition and in a
-/// queue with a capacity.
+/// The fast path of a partition is open while less than `1 / FAST_SHARE` is used of the partition's capacity and, in a
+/// queue with a capacity, of the queue's.
 pub const FAST_SHARE: u64 = 4;
 
 /// A buffer that one drain thread at a time empties.
@@ -60,7 +60,7 @@ impl<T: RingItem> Partition<T> {
         }
     }
 
-    /// Returns which drain thread may take from the partition.
+    /// Returns the ownership word, which decides which drain thread may take from the partition.
     #[inline]
     pub(super) fn ownership(&self) -> &Ownership {
         self.ring.extra()
@@ -71,7 +71,7 @@ impl<T: RingItem> Partition<T> {
         self.ownership().owner()
     }
 
-    /// Returns the number of queued items. Exact while no thread pushes or takes.
+    /// Returns the number of queued items. The number is exact while no thread pushes or takes.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
@@ -81,13 +81,13 @@ impl<T: RingItem> Partition<T> {
         self.ring.is_empty()
     }
 
-    /// Returns the number of producers that wait for room.
+    /// Returns the number of threads that wait for room here; 0 in a queue with a capacity (`queue_capacity.rs`).
     pub fn waiting(&self) -> usize {
         self.room_waiters.len()
     }
 
-    /// Returns the number of items accepted so far, or their weight in a queue that weighs them. Approximate while
-    /// producers run.
+    /// Returns the number of items accepted so far, or their weight in a queue that weighs items. The result is
+    /// approximate while producers run.
     pub(super) fn accepted(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
     }
@@ -111,7 +111,7 @@ impl<T: RingItem> Partition<T> {
     /// That of [`Ring::push_fast`], for all produce calls and the close of the queue.
     #[inline(always)]
     pub unsafe fn push_fast(&self, make: impl FnOnce() -> T) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise is that of the ring's method.
         unsafe { self.ring.push_fast(make) }
     }
 
@@ -122,11 +122,11 @@ impl<T: RingItem> Partition<T> {
     /// That of [`Self::push_fast`].
     #[inline(always)]
     pub unsafe fn push_fast_while(&self, next: impl FnMut() -> Option<T>) -> usize {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise is that of the ring's method.
         unsafe { self.ring.push_fast_while(next) }
     }
 
-    /// Returns how many more items fit; of weighed items, whether one may fit.
+    /// Returns how many more items fit. In a queue that weighs items: `usize::MAX` if an item may fit, otherwise 0.
     pub(super) fn room(&self) -> usize {
         let capacity = self.ring.capacity();
         match self.weights.used_and_taken() {
@@ -135,7 +135,7 @@ impl<T: RingItem> Partition<T> {
         }
     }
 
-    /// Returns why an item finds no room here.
+    /// Returns why the partition refuses an item: it is closed, or else full.
     pub(super) fn refusal(&self) -> Refusal {
         if self.ring.is_closed() { Refusal::Closed } else { Refusal::Full }
     }

@@ -17,8 +17,8 @@
 //! every moment.
 //!
 //! # Invariants
-//! 1. `busy` is set only by the owner, by a compare-and-swap from "idle and mine", and cleared by the same thread: at
-//!    most one thread is between [`Ownership::begin`] and [`Ownership::end`].
+//! 1. `busy` is set by a compare-and-swap from an idle word, only by the owner (after a close, by any thread), and
+//!    cleared by the same thread: at most one thread is between [`Ownership::begin`] and [`Ownership::end`].
 //! 2. `begin` fails while a move is pending, so an old owner does not start another pass.
 //! 3. `end` publishes with `Release`, `begin` reads with `Acquire`: the new owner sees
 //!    everything that the old one did in its pass, handler call included.
@@ -54,7 +54,7 @@ fn target_of(word: u64) -> ThreadId {
 /// The effect of [`Ownership::revoke`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// The partition has this owner already.
+    /// The partition has this owner already, or a pending move gives it this owner.
     Unneeded,
     /// The partition has its new owner, which the caller must wake.
     Done,
@@ -87,7 +87,7 @@ impl Ownership {
         target_of(self.0.load(Ordering::Relaxed))
     }
 
-    /// Starts a pass as thread `me`; false if another thread owns the partition or will own it (invariants 1 and 2).
+    /// Starts a pass as thread `me`. Returns false if a pass runs, or another thread owns or will own the partition.
     #[inline]
     pub fn begin(&self, me: ThreadId) -> bool {
         if planted("ownership_anybody") {
@@ -106,8 +106,8 @@ impl Ownership {
         current & BUSY == 0 && self.0.compare_exchange(current, current | BUSY, take_over, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the pass, which is the cycle fence, and completes a pending move. Returns the new owner. The caller must
-    /// wake it.
+    /// Ends the pass, which is the cycle fence, and completes a pending move. Returns the new owner, if there was a
+    /// move; the caller must wake that thread.
     #[inline]
     pub fn end(&self) -> Option<ThreadId> {
         let mut current = self.0.load(Ordering::Relaxed);

@@ -20,7 +20,7 @@ use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex, order, planted};
 
-/// The rounding error of a sum of weights that adds no partition: ten times 1.1 sums to 11.000000000000002.
+/// A rounding error of a sum of weights up to this size adds no partition: ten times 1.1 sums to 11.000000000000002.
 const ROUNDING: f64 = 1e-6;
 impl PartitionPolicy {
     /// Returns the number of partitions for this number of threads and sum of handler weights; at least one.
@@ -46,14 +46,14 @@ impl PartitionPolicy {
 pub(super) struct Layout<T: RingItem> {
     partitions: Table<Partition<T>>,
     routes: Table<TypeRoute>,
-    /// The partition of each key. Producers read nothing else of a route, so these lie close together in memory.
+    /// The partition of each key. Producers read nothing else of a route, so the targets lie close together in memory.
     targets: Table<Pinned<Partition<T>>>,
     control: Mutex<Control>,
     epoch: CachePadded<AtomicU64>,
     shape: Shape,
 }
 
-/// The rule for the number of partitions, and the settings of a new one.
+/// The rule for the number of partitions, and the settings of a new partition.
 struct Shape {
     policy: PartitionPolicy,
     threads: usize,
@@ -177,8 +177,8 @@ impl<T: RingItem> Layout<T> {
         first
     }
 
-    /// Runs `change` while no other thread changes owners; skips it after the close, when every thread drains every
-    /// partition.
+    /// Runs `change` under the control lock, so that no other thread plans moves. Does nothing after the close, when
+    /// every thread drains every partition.
     pub fn while_open(&self, change: impl FnOnce()) {
         let control = self.control.lock();
         if !control.closed {

@@ -1,6 +1,6 @@
 //! Producing: an item goes into the ring of its partition, and the drain thread of the partition is woken if it sleeps.
 //!
-//! Producers that share no lock claim a slot by compare-and-swap. The claim is also the fence that `wait/sleeper.rs`
+//! Producers that share no lock claim a slot by compare-and-swap. The claim includes the fence that `wait/sleeper.rs`
 //! requires of a producer. Producers that share a lock, as all threads of CPython share the GIL, need neither a
 //! compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). While the *fast path* of a
 //! partition is open, such a producer only stores the item. `ring/fast_path.rs` keeps the tail at which the fast path
@@ -16,8 +16,8 @@
 //! 3. In a queue of a shared scheduler the fast path is never open, because the scheduler's drain threads do not close
 //!    it.
 //! 4. A producer that shares no lock and does not wait for room ([`BufferStrategy::IfPossible`]) yields the processor
-//!    and tries once more before its item is refused. Refusals are so cheap that the producers would otherwise keep the
-//!    drain threads off the processors, and most items would be dropped.
+//!    twice and tries once more before its item is refused. Refusals are so cheap that the producers would otherwise
+//!    keep the drain threads off the processors, and most items would be dropped.
 //!
 //! Source: the argument about the lock is that of `wait/sleeper.rs`.
 
@@ -32,13 +32,13 @@ use crate::wait::waiters::Waiter;
 use std::time::Duration;
 
 /// The number of times that a producer yields the processor before its item is refused (invariant 4). With two yields,
-/// 32 producers on two processors leave the drain threads their turn. They make a refusal about a microsecond slower.
+/// 32 producers on two processors let the drain threads run. Two yields make a refusal about a microsecond slower.
 const YIELDS_BEFORE_REFUSAL: usize = 2;
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Queues an item in the partition of its key, without waiting for room, and wakes the drain thread.
     ///
-    /// A queue with [`BufferStrategy::IfPossible`] tries a full partition once more after a yield (invariant 4). A
+    /// A queue with [`BufferStrategy::IfPossible`] tries a full partition once more after two yields (invariant 4). A
     /// refusal is not counted, because the caller may try again: see [`Self::count_rejected`].
     #[inline]
     pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
@@ -161,7 +161,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.workers[usize::from(partition.ownership().owner())].sleeper.wake(|| self.is_half_full(partition));
     }
 
-    /// Adds the current thread to the waiters for room in a partition, and wakes the drain thread if it sleeps.
+    /// Makes this thread a waiter for room in the partition or, with a capacity, in the queue. Wakes the drain threads.
     pub fn wait_for_room(&self, partition: PartitionId) -> Waiter<'_> {
         let at = self.partition(partition);
         let Some(capacity) = &self.capacity else {
@@ -175,8 +175,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         waiter
     }
 
-    /// Queues `item`, and waits up to `timeout` for room if there is none. Returns the item if it was not accepted in
-    /// that time.
+    /// Queues `item`. If there is no room, waits once for a notification, up to `timeout`, and tries again. Returns the
+    /// item if it was not accepted.
     pub fn produce_within(
         &self,
         partition: PartitionId,
@@ -278,7 +278,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     }
 
     /// Wakes the partition's drain thread if it sleeps, after a push under the producers' lock. The drain threads of a
-    /// shared scheduler do not take that lock, so they need a fence.
+    /// shared scheduler do not take that lock, so the producer runs a fence.
     fn wake_after_push(&self, at: &Partition<T>) {
         if self.registration.is_some() {
             full_fence("pool_fence");
@@ -311,8 +311,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// Returns how many producers of a partition may try, after a pass has made room: one for each free place, or all of
-    /// them in a queue with a capacity or with weights. For producers that have no place among the waiting threads.
+    /// Returns how many producers of a partition may try, after a pass has made room: one for each free slot, or all of
+    /// them in a queue with a capacity or with weights. Call this for producers that wait as tasks, not threads.
     pub fn room_in(&self, partition: PartitionId) -> usize {
         match self.partition(partition).room() {
             room if room > 0 && self.capacity.is_some() => usize::MAX,
@@ -320,7 +320,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// Whether at least one in `share` places is taken, in the partition or in a queue with a capacity.
+    /// Whether at least `1 / share` is used of the partition's capacity or, in a queue with a capacity, of the queue's.
     #[inline]
     pub fn holds_one_in(&self, at: &Partition<T>, share: u64) -> bool {
         at.holds_one_in(share) || self.capacity.as_ref().is_some_and(|capacity| capacity.holds_one_in(share))

@@ -11,12 +11,12 @@ use crate::sync::atomic::Ordering;
 use crate::sync::planted;
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Takes places for an item of this weight; false if there is no room.
+    /// Takes places for an item of this weight. Returns false if there is no room.
     pub(super) fn admit(&self, weight: u64) -> bool {
         self.capacity.as_ref().is_none_or(|capacity| capacity.places.admit(weight))
     }
 
-    /// Queues an item in a queue with a capacity, if the producers share no lock.
+    /// Queues an item in a queue with a capacity, for producers that share no lock.
     pub(super) fn push_within_capacity(
         &self,
         capacity: &QueueCapacity,
@@ -31,7 +31,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         Ok(())
     }
 
-    /// Queues an item in a queue with a capacity.
+    /// Queues an item in a queue with a capacity, for producers that share a lock.
     ///
     /// # Safety
     ///

@@ -40,7 +40,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     pub(super) reports_every_idle_pass: AtomicBool,
     /// The callers of a flush or a shutdown, which wait for passes to end.
     pub(super) pass_waiters: Waiters,
-    /// The flushes under way, for which no thread lets items gather.
+    /// The number of flushes under way. While there is one, no thread lets items gather.
     pub(super) flushes: AtomicUsize,
     /// The threads that wait for the close.
     pub(super) close_waiters: Waiters,
@@ -63,7 +63,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         Self::with_workers(name, settings, grouping, workers, partitions, None)
     }
 
-    /// Makes a queue whose workers are slots of a scheduler, to which it is then added.
+    /// Makes a queue whose workers are slots of a scheduler. The caller then adds the queue to that scheduler.
     ///
     /// # Panics
     ///
@@ -181,8 +181,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         drain_worker::draining(self.id).is_some()
     }
 
-    /// Runs `work`, the last call of a handler at the end of the queue, as if it were inside a pass.
-    /// [`Self::is_draining_here`] is true meanwhile, which shows that a call would wait for its own end.
+    /// Runs `work`, the last call of a handler at the end of the queue, as if it were inside a pass. Meanwhile
+    /// [`Self::is_draining_here`] is true, so a call that waits for the queue can tell that it would wait for itself.
     pub fn while_draining<R>(&self, work: impl FnOnce() -> R) -> R {
         drain_worker::while_draining(self.id, work)
     }
@@ -199,8 +199,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// Starts (true) or ends (false) idle reports for one key. While some report of its partition has not ended, the
-    /// thread that owns the partition wakes up from time to time.
+    /// Starts (true) or ends (false) idle reports for one key. While a key of a partition has idle reports, the thread
+    /// that owns the partition wakes up from time to time.
     pub fn report_idle_passes_of(&self, key: Key, enabled: bool) {
         let count = &self.partition(self.partition_of(key)).idle_reports;
         if enabled {

@@ -1,9 +1,9 @@
 //! The capacity of a whole queue, which its partitions share (`Settings::capacity`). Each partition has its own
 //! capacity too.
 //!
-//! Every item takes one *place* of the queue before it is pushed, and a drain thread frees the places of the items that
-//! it took. If the producers share a lock, a partition gets several places at once, as *credit*. Its fast path is then
-//! open for as many items, which cost no more than in a queue without a capacity.
+//! An item takes one *place* of the queue (with weights, as many as it weighs) before it is pushed. A drain thread
+//! frees the places of the items that it took. If the producers share a lock, a partition gets several places at once,
+//! as *credit*. Its fast path is then open for as many items, at no more cost than in a queue without a capacity.
 //!
 //! ```text
 //! capacity = free + queued + given as credit and not used yet
@@ -12,11 +12,11 @@
 //! This file keeps the places; `produce_within_capacity.rs` takes them for items.
 //!
 //! # Invariants
-//! 1. No more than `capacity` places are taken: `used_capacity.rs`. So no more items are queued, in all partitions together.
+//! 1. No more than `capacity` places are taken (see `used_capacity.rs`), so all partitions together hold no more items.
 //! 2. Credit ends, under the producers' lock, when the fast path is closed or used up. Unused credit becomes free.
 //! 3. A producer that finds no place free takes back all credit before its item is refused, so no item is refused
-//!    while a partition has credit. Credit is given only while less than one in [`FAST_SHARE`] places is taken, so this
-//!    happens at most once each time a queue fills up.
+//!    while a partition has credit. Credit is given only while less than one in [`FAST_SHARE`] places is taken, so
+//!    credit is taken back at most once each time a queue fills up.
 //! 4. A producer waits for room in the whole queue, whatever its partition: places that become free in one partition
 //!    are room for all. It first wakes all drain threads, because any of them may own the items that fill the queue.
 //!    Places that become free wake all waiters, because the first waiter may find its own partition full.
@@ -43,7 +43,7 @@ pub(super) struct QueueCapacity {
 }
 
 impl QueueCapacity {
-    /// Makes the bound of an empty queue.
+    /// Makes the capacity of an empty queue: all places are free.
     pub fn new(capacity: usize) -> Self {
         Self {
             places: CachePadded::new(UsedCapacity::new(capacity)),
@@ -62,7 +62,7 @@ impl QueueCapacity {
         }
     }
 
-    /// Whether one in `share` places is taken, or more.
+    /// Whether at least one in `share` places is taken.
     #[inline]
     pub fn holds_one_in(&self, share: u64) -> bool {
         self.places.holds_one_in(share)

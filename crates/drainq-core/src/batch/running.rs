@@ -1,8 +1,8 @@
 //! Drain threads for a program in Rust: handlers by key, one thread per worker.
 //!
 //! # Invariants
-//! 1. The threads live no longer than the [`Running`]: dropping it closes the queue and waits for them, so every
-//!    accepted item is handed out.
+//! 1. The threads live no longer than the [`Running`], unless a handler drops it: the drop closes the queue and waits
+//!    for the threads, so every accepted item is handed out.
 //! 2. A handler never waits for its own thread: a shutdown that a handler calls closes the queue and returns.
 
 use super::drain_group::Batch;
@@ -103,7 +103,7 @@ impl<T: RingItem + Keyed> Running<T> {
         assert!(self.end(), "a drain thread survives its handlers");
     }
 
-    /// Closes the queue and waits for its threads; false if one of them panicked.
+    /// Closes the queue and waits for its threads. Returns false if a thread panicked.
     fn end(&self) -> bool {
         self.queue.close();
         if self.queue.is_draining_here() && !planted("running_own_thread") {

@@ -1,20 +1,20 @@
 //! Drain threads that several queues share, without one queue starving the others.
 //!
-//! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work borrows a drainer from a
-//! slot that has work, makes a pass with it and gives it back. `shared_scheduler_board.rs` decides which slot is lent,
-//! and which threads park and are notified. This file has the contents of the slots.
+//! Each queue brings one drainer per thread of the scheduler, at most one per partition, each in a slot. A thread
+//! without work borrows a drainer from a slot that has work, makes a pass with it and gives it back. The board decides
+//! which slot is lent, and which threads park and are notified: `shared_scheduler_board.rs`. This file has the slots.
 //!
 //! # Invariants
 //! 1. Only the thread that holds the loan of a slot touches its drainer.
-//! 2. A slot is given back as ready if its drainer has work. Else its sleeper falls asleep first, by the rule of
-//!    `wait/sleeper.rs`: an item that its second check missed rings, and a ring for a slot that is still lent makes
-//!    it ready.
+//! 2. A slot is given back as ready if its drainer has work. Otherwise its sleeper falls asleep first, by the rule of
+//!    `wait/sleeper.rs`: the producer of an item that the second check missed calls `Board::ring`, and a slot that is
+//!    still lent at that time comes back ready.
 //! 3. A finished drainer is given back and not lent again. The last drainer of a queue takes the queue off the
 //!    scheduler.
 //!
-//! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits, and a queue whose
-//! handlers hang leaves at least one thread to the others, unless they hung on every thread while it was the only
-//! queue.
+//! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits. A queue whose
+//! handlers hang leaves at least one of several threads to the other queues, unless these handlers hung on every
+//! thread while there was no other queue.
 //!
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds up every queue on its
 //! thread.
@@ -121,7 +121,7 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
 }
 
 impl<'a, T: RingItem + Keyed, C> PoolThread<'a, T, C> {
-    /// Waits for a drainer with work; `None` once the scheduler was stopped and its last queue has ended.
+    /// Waits for a drainer with work. Returns `None` once the scheduler was stopped and its last queue has ended.
     pub fn borrow(&mut self) -> Option<Loan<'a, T, C>> {
         loop {
             match self.next_loan() {
@@ -183,8 +183,8 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
         self.slot
     }
 
-    /// Makes a pass if there are items, without waiting; `None` if the thread has to leave them to another one, because
-    /// the queue has more loans than its share.
+    /// Makes a pass if there are items, without waiting. Returns `None` if the thread has to leave the items to another
+    /// thread, because the queue has more loans than its share.
     pub fn step(&mut self) -> Option<Step<'_, T>> {
         let drainer = self.drainer.as_mut().expect("a loan has its drainer until it ends");
         drainer.refresh();
@@ -192,7 +192,7 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
             drainer.queue().enter(drainer.id());
             return Some(Step::Idle(drainer));
         }
-        // Asked after the look for items: what came in after another queue was added is left to the share.
+        // The share is checked after the items: for items that came after a queue was added, it counts that queue.
         self.scheduler.board.is_within_share(self.member.number).then(|| drainer.try_step())
     }
 
@@ -210,7 +210,7 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
         slot.empty_passes = if self.found { 0 } else { slot.empty_passes };
         let given = if drainer.has_work() && !planted("pool_second_check") {
             if !self.found {
-                // An item is claimed, and not published yet.
+                // A slot is claimed, and its item is not published yet.
                 thread::yield_now();
             }
             Given::Ready
@@ -232,7 +232,7 @@ impl<T: RingItem + Keyed, C> Drop for Loan<'_, T, C> {
         if self.scheduler.board.give_back(self.member.number, self.slot, given) {
             let mut members = self.scheduler.members.lock();
             members.retain(|member| member.number != self.member.number);
-            // Dropped with the loan, after the lock.
+            // The member is dropped with the loan, after the lock is released.
         }
         if plain::panicking() {
             self.scheduler.board.replace();

@@ -8,9 +8,9 @@
 //! # Invariants
 //! 1. A slot is lent to one thread at a time.
 //! 2. With several queues and several threads, no queue begins a pass on every thread. A thread that borrows a slot and
-//!    finds no work there gives the slot back, and the loan no longer counts. So does a thread whose queue was the only
-//!    one when it borrowed, and has more loans than its share now ([`Board::is_within_share`]); a pass that has begun
-//!    stays.
+//!    finds no work there gives the slot back, and the loan no longer counts. A thread also gives the slot back if its
+//!    queue was the only one when the thread borrowed, and now has more loans than its share
+//!    ([`Board::is_within_share`]). A pass that has begun runs to its end.
 //! 3. For any time T at which some thread will still be parked: the loans that can be made by T are no more than the
 //!    threads that are on their way or will wake up by T. So no thread stays parked while a slot can be lent.
 //!
@@ -18,7 +18,7 @@
 //!
 //! | step | loans that can be made | threads on their way by then |
 //! | --- | --- | --- |
-//! | a slot that is asleep rings | at most one more | a thread is notified, the one that is parked longest; none if the queue has its share |
+//! | a slot asleep rings | at most one more | the last to wake by itself is notified; none if the queue has its share |
 //! | a slot that is lent rings | the same: the ring is noted, and the slot comes back ready | the same |
 //! | a slot is given back, ready or asleep, and its loan leaves the share | at most one more | its thread is on its way |
 //! | a slot ends, the last of its queue: the share of the one queue left grows | at most one more | its thread is on its way |
@@ -90,7 +90,7 @@ struct Parked {
 
 #[derive(Default)]
 struct BoardState {
-    /// Queues by number.
+    /// The queues, sorted by number.
     queues: Vec<BoardQueue>,
     /// The queue that had the last loan.
     last: QueueNumber,
@@ -203,7 +203,7 @@ impl Board {
         Next::Park(until)
     }
 
-    /// Takes the thread off the parked threads; false if it was notified and is not among them.
+    /// Takes the thread off the parked threads. Returns false if it was notified and so is not among them.
     pub fn unpark(&self, thread: &BoardThread) -> bool {
         let parked = &mut self.state.lock().parked;
         let at = parked.iter().position(|parked| parked.thread == thread.number);
@@ -238,7 +238,7 @@ impl Board {
         state.queue(number).is_none_or(|queue| queue.lent <= share) || planted("pool_share_of_a_loan")
     }
 
-    /// Lets the threads end once every queue has.
+    /// Lets the threads end once every queue has ended.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.stopping = true;

@@ -1,4 +1,4 @@
-//! Only the board, one step at a time: after each step no thread stays parked while there is work.
+//! Tests the board alone, one step at a time: after each step no thread stays parked while there is work.
 
 use super::*;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ impl Pool {
         self.doing[thread].insert(next)
     }
 
-    /// Lets a thread work with what it was lent before, or is lent now.
+    /// Returns the slot that is lent to a thread. Asks the board for a slot if the thread has none.
     fn work(&mut self, thread: usize) -> Option<(QueueNumber, usize)> {
         if !matches!(self.doing[thread], Some(Next::Work { .. })) {
             self.next(thread);

@@ -23,7 +23,7 @@ pub struct Cut<T> {
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Refuses every item from now on; returns whether this call was the first to do so.
     ///
-    /// An item whose produce call came before the close will be accounted for. Every other item is refused.
+    /// An item that was accepted before the close will be accounted for. Every later item is refused.
     pub fn close(&self) -> bool {
         let first = self.layout.close(|| self.closing.store(true, Ordering::Release));
         for partition in self.layout.partitions().iter() {
@@ -48,7 +48,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             && (planted("drained_in_flight") || !self.workers.iter().any(|worker| worker.counts.lock().in_pass))
     }
 
-    /// Waits up to `timeout` until [`Self::is_drained`]; returns whether it is.
+    /// Waits up to `timeout` for the end of a pass, unless the queue is drained. Returns [`Self::is_drained`].
     pub fn wait_drained(&self, timeout: Duration) -> bool {
         if self.is_drained() {
             return true;
@@ -73,8 +73,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         for at in self.layout.partitions().iter() {
             let backoff = Backoff::new();
             loop {
-                // SAFETY: takes happen under a worker's counts lock, unless that worker is
-                // cut; this thread holds all of these locks.
+                // SAFETY: items are taken only under a worker's counts lock, and this thread holds the locks of all
+                // workers.
                 unsafe { at.ring.take(usize::MAX >> 2, &mut taken) };
                 if at.ring.is_empty() || planted("cut_unpublished") {
                     break;

@@ -41,7 +41,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Items that fit into all partitions together.
+    /// Returns the number of items that fit into all partitions together.
     pub fn total_capacity(&self) -> usize {
         let all = self.used.len() * self.buffer_size;
         self.capacity.map_or(all, |capacity| capacity.min(all))
@@ -83,8 +83,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
                 add(&mut queued_by_key, item.key(), weight);
                 here += weight;
             };
-            // SAFETY: takes happen under a worker's counts lock, unless that worker is cut, and then
-            // the rings are empty and closed; this thread holds all of these locks.
+            // SAFETY: items are taken only under a worker's counts lock, and this thread holds the locks of all
+            // workers. After a cut the rings are empty and closed.
             unsafe { at.ring.for_each(at.ring.accepted(), &mut count) };
             // Counts the items in the ring, not the admitted ones: the ring may still refuse an admitted item.
             accepted += at.taken() + here;

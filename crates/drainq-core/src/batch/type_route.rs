@@ -15,7 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The route of one type, and its item counters.
 pub struct TypeRoute {
-    /// The partition of its items (invariant 1).
+    /// The partition of the type's items (invariant 1).
     pub partition: PartitionId,
     /// Counted by drain threads: producers only read a route.
     counts: CachePadded<TypeCounters>,
@@ -30,7 +30,7 @@ struct TypeCounters {
 /// The counters of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeCounts {
-    /// Items queued.
+    /// Items accepted: those still in the ring, and those taken out of it.
     pub accepted: u64,
     /// The outcomes of the items that were taken. A batch that was dead-lettered in part is counted under one outcome.
     pub outcomes: OutcomeCounts,
@@ -50,7 +50,7 @@ impl TypeRoute {
         self.counts.outcomes.add(outcome, count);
     }
 
-    /// Returns the counters, for a type of which `queued` items are in its ring.
+    /// Returns the counters of a type that has `queued` items in its ring.
     pub(super) fn counts(&self, queued: u64) -> TypeCounts {
         TypeCounts {
             accepted: queued + self.counts.taken.load(Ordering::Relaxed),

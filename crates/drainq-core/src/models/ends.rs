@@ -54,8 +54,8 @@ fn a_close_loses_nothing_and_ends_the_thread() {
     met.exactly(&["refused", "accepted"]);
 }
 
-/// A partition changes hands in the middle of a pass, and a flush waits for what both threads have: the mark
-/// that the new owner sets is not taken back by the old one, whose pass has just ended.
+/// A partition changes its owner in the middle of a pass, and a flush waits for the items of both threads. The
+/// old owner, whose pass has just ended, does not overwrite the completed index that the new owner stores.
 #[test]
 fn a_flush_returns_though_the_partition_changes_hands() {
     model(|| {
@@ -81,7 +81,7 @@ fn a_flush_returns_though_the_partition_changes_hands() {
     });
 }
 
-/// A balancer's thread, which waits for the time of its next plan.
+/// A balancer's thread waits for the time of its next plan, until the close.
 #[test]
 fn a_close_ends_the_wait_for_the_next_look() {
     model(|| {
@@ -131,7 +131,7 @@ fn gathered(expected: &'static [u32], end: fn(&Arc<Queue>, Key)) {
         assert!(queue.try_produce(parcel(key, 1)).is_ok());
         end(&queue, key);
         let seen = drainer.join().unwrap();
-        // A claim fills the partition; its item may still be on its way when the first is taken.
+        // The second claim makes the partition half full; its item may be published after the first item was taken.
         assert!(expected.starts_with(&seen), "{seen:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Waiters in lines, against a thread that makes what they wait for without the lock.
+//! Waiters in lines, and a thread that makes room for them without the lock of the lines.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, deep_model, thread};

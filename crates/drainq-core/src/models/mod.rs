@@ -88,12 +88,12 @@ impl Keyed for Box<Parcel> {
     }
 }
 
-/// A parcel with this content.
+/// Makes a parcel with this content.
 pub fn parcel(key: Key, content: u32) -> Box<Parcel> {
     heavy(key, content, 1)
 }
 
-/// A parcel of this weight.
+/// Makes a parcel of this weight.
 pub fn heavy(key: Key, content: u32, weight: u64) -> Box<Parcel> {
     Box::new(Parcel { key, weight, content: Plain::new(content) })
 }
@@ -114,7 +114,7 @@ impl Queued for Box<Parcel> {
     }
 }
 
-/// An item in its slot: the slot's cell is not atomic.
+/// An inline item, which lies in a cell of its slot that is not atomic.
 pub struct Small(u32);
 
 impl RingItem for Small {
@@ -149,7 +149,7 @@ impl Race {
     }
 }
 
-/// The cases that the runs of a model met. Under loom it must have met all of them: a model
+/// The cases that the runs of a model met. Under loom the runs must meet all expected cases: a model
 /// that cannot reach the interesting case proves nothing.
 #[derive(Clone, Default)]
 pub struct Met(plain::Arc<plain::Mutex<BTreeSet<&'static str>>>);
@@ -159,7 +159,7 @@ impl Met {
         self.0.lock().unwrap().insert(case);
     }
 
-    /// Asserts that these cases were met, all of them, and no other.
+    /// Asserts that no other cases than these were met and, under loom, that all of these were met.
     pub fn exactly(&self, cases: &[&'static str]) {
         let met = self.0.lock().unwrap();
         let expected: BTreeSet<_> = cases.iter().copied().collect();
@@ -172,7 +172,7 @@ impl Met {
 
 pub type Queue = BatchQueue<Box<Parcel>>;
 
-/// A queue with these settings whose threads never nap, because in a model no time passes.
+/// Makes a queue with these settings. Its threads never nap, because in a model no time passes.
 pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, max_batch: usize) -> Arc<Queue> {
     queue_by(threads, |settings| {
         settings.partitions = partitions;
@@ -181,7 +181,7 @@ pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, ma
     })
 }
 
-/// A queue whose threads never nap, with changed settings.
+/// Makes a queue whose threads never nap, with settings that `change` has changed.
 pub fn queue_by(threads: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue> {
     let mut settings = Settings::new(threads);
     settings.min_idle = Duration::ZERO;
@@ -195,7 +195,7 @@ pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl F
     drain_synced(drainer, |_| {}, handler, enough)
 }
 
-/// As [`drain`], with a lock that keeps the producers apart.
+/// Drains as [`drain`] does, in a queue whose producers share a lock.
 pub fn drain_synced(
     drainer: &mut Drainer<Box<Parcel>>,
     sync_with_producers: impl Fn(&dyn Fn()),

@@ -5,7 +5,7 @@ use crate::batch::rebalance::Rebalancer;
 use crate::batch::{Drainer, PartitionPolicy, Step};
 use crate::sync::{Arc, Mutex, model, thread};
 
-/// The partition is given to a thread that is falling asleep, its item already in it.
+/// A partition that already holds an item is given to a thread that is falling asleep.
 #[test]
 fn a_partition_given_to_a_sleeping_thread_is_drained() {
     model(|| {
@@ -22,8 +22,8 @@ fn a_partition_given_to_a_sleeping_thread_is_drained() {
     });
 }
 
-/// The item comes while the partition is being given away: its producer may ring for the
-/// old owner, who never runs here.
+/// The item comes while the partition is given to another thread: the producer may wake the
+/// old owner, which never runs here.
 #[test]
 fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
     model(|| {
@@ -84,12 +84,12 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
 /// That of `try_produce_serialised`.
 unsafe fn produce_under_lock(queue: &Queue, item: Box<Parcel>) -> &'static str {
     let mut item = Some(item);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     if unsafe { queue.partition(0).ring.push_fast(|| item.take().expect("asked for once")) } {
         return "fast path";
     }
     let item = item.take().expect("the fast path was closed");
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     assert!(unsafe { queue.try_produce_serialised(0, item) }.is_ok());
     "with a look"
 }
@@ -127,7 +127,7 @@ fn an_item_pushed_on_the_fast_path_is_never_slept_over() {
     met.exactly(&["fast path", "with a look"]);
 }
 
-/// The claim is the fence: a producer that finds the thread awake has shown it the claim.
+/// The claim is the fence: if a producer finds the thread awake, the thread will see the claim.
 #[test]
 fn a_claim_is_never_slept_over() {
     model(|| {
@@ -142,8 +142,8 @@ fn a_claim_is_never_slept_over() {
     });
 }
 
-/// The partition is given away in the middle of a pass: the end of the pass hands it over,
-/// and the new owner's handler call sees the whole of the old one's.
+/// The partition is given to another thread in the middle of a pass. The end of the pass hands it over,
+/// and the handler call of the new owner sees the complete handler call of the old owner.
 #[test]
 fn a_pass_hands_the_partition_over_when_it_ends() {
     let met = Met::default();
@@ -175,7 +175,7 @@ fn a_pass_hands_the_partition_over_when_it_ends() {
     met.exactly(&["moved in the pass"]);
 }
 
-/// A type and its partition are new, and the thread that gets it is falling asleep.
+/// A type and its partition are new, and the thread that gets the partition is falling asleep.
 #[test]
 fn a_new_partition_is_drained() {
     model(|| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 type Pool = Scheduler<Box<Parcel>, ()>;
 
-/// A queue with this number of partitions, to be added to this pool.
+/// Makes a queue with this number of partitions, which the caller adds to this pool.
 fn pooled(pool: &Pool, partitions: usize) -> Arc<Queue> {
     let settings = Settings {
         min_idle: Duration::ZERO,
@@ -21,7 +21,7 @@ fn pooled(pool: &Pool, partitions: usize) -> Arc<Queue> {
     Arc::new(Queue::on_pool("pooled", settings, Grouping::ByKey, pool.sleepers()))
 }
 
-/// A queue of this pool with a type for each partition, added to the pool.
+/// Makes a queue with a type for each partition, and adds the queue to this pool.
 fn added(pool: &Pool, partitions: usize) -> Arc<Queue> {
     let queue = pooled(pool, partitions);
     (0..partitions).for_each(|key| assert_eq!(queue.add_type(1.0), key as Key));
@@ -47,7 +47,7 @@ fn drain(pool: &Pool, handle: impl Fn(u32), enough: impl Fn(usize) -> bool) -> u
     seen
 }
 
-/// A pool of one thread with a queue on it; `produce` queues one item.
+/// Runs a pool of one thread with one queue, into which `produce` puts one item.
 fn produced_into_a_pool(produce: fn(&Queue, Key)) {
     model(move || {
         let pool = Arc::new(Pool::new(1));
@@ -71,14 +71,14 @@ fn an_item_for_a_pooled_queue_is_never_slept_over() {
     produced_into_a_pool(|queue, key| assert!(queue.try_produce(parcel(key, 5)).is_ok()));
 }
 
-/// A pool's threads do not take the producers' lock before they sleep, so producers have the fence.
+/// A pool's threads do not take the producers' lock before they sleep, so the producers run a fence.
 #[test]
 fn an_item_produced_under_a_lock_for_a_pooled_queue_is_never_slept_over() {
     // SAFETY: one producer, and no thread closes.
     produced_into_a_pool(|queue, key| assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok()));
 }
 
-/// Threads of a pool that hand out until the scheduler ends. Each item's number is handed to `handle`.
+/// Starts threads of a pool, which hand out items until the scheduler ends. `handle` gets the content of each item.
 fn spawn(
     pool: &Arc<Pool>,
     threads: usize,
@@ -95,7 +95,7 @@ fn join(threads: Vec<thread::JoinHandle<usize>>) -> usize {
     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
 }
 
-/// Two queues and two threads, so each queue may have one thread: each gets an item, and all ends.
+/// Two queues share two threads, so each queue may have one thread. Each queue gets an item, and both threads end.
 #[test]
 fn two_queues_on_two_threads_are_drained_and_end() {
     let met = Met::default();
@@ -115,7 +115,7 @@ fn two_queues_on_two_threads_are_drained_and_end() {
     met.exactly(&["first", "second"]);
 }
 
-/// Handlers that wait for each other, and tell each other that they run.
+/// A counter of arrivals, by which handlers wait for each other.
 #[derive(Clone)]
 struct Meeting(Arc<(Mutex<Vec<Unparker>>, AtomicUsize)>);
 
@@ -164,8 +164,8 @@ fn a_queue_that_hangs_leaves_a_thread_to_the_other() {
     });
 }
 
-/// A queue ends while another has work for two threads, whose handlers wait for each other: its thread
-/// goes over to the other queue, though it may be parked by then.
+/// A queue ends while another queue has work for two threads, whose handlers wait for each other. The thread
+/// of the queue that ended goes over to the other queue, even if the thread is parked by then.
 #[test]
 fn the_thread_of_a_queue_that_ended_is_there_for_the_others() {
     bounded_model(1, || {

@@ -1,4 +1,4 @@
-//! Partitions that share a capacity: its bound holds, and room in one is room for the producers of all.
+//! Partitions that share a capacity: the capacity holds, and room in one partition is room for all producers.
 
 use super::{FOR_EVER, Met, Plain, Queue, accounts, drain, parcel, queue_by};
 use crate::batch::{Drainer, PartitionPolicy};
@@ -40,7 +40,7 @@ fn two_producers_of_different_partitions_never_get_one_place_together() {
     met.exactly(&["mine", "theirs"]);
 }
 
-/// A producer waits with an empty partition. The drain thread takes the item of the other partition.
+/// A producer waits although its partition is empty. The drain thread takes the item of the other partition.
 #[test]
 fn a_producer_gets_the_place_that_another_partition_frees() {
     let met = Met::default();
@@ -64,7 +64,7 @@ fn a_producer_gets_the_place_that_another_partition_frees() {
         waiter.served();
         note.note(how);
         let mut handled = drainer.join().unwrap();
-        // One pass may take both, and hands out the type that it met last first.
+        // One pass may take both items. It then hands out first the type that it met last.
         handled.sort_unstable();
         assert_eq!((handled, accounts(&queue)), (vec![1, 2], 2));
     });

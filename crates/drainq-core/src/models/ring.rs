@@ -1,10 +1,10 @@
-//! The ring: every item once and whole, capacity exact, nothing after the close.
+//! The ring: every item arrives once and whole, the capacity is exact, and no item is accepted after the close.
 
 use super::{Met, Queued, Race};
 use crate::ring::{Refusal, Ring};
 use crate::sync::{Arc, Mutex, deep_model, model, thread};
 
-/// Makes two tests of each model: with items that are words, and with items in their slots.
+/// Makes two tests of each model: one with word items, and one with inline items.
 macro_rules! in_both_slots {
     ($($model:ident),*) => {
         mod words {
@@ -33,7 +33,7 @@ in_both_slots!(
     an_item_is_accepted_before_the_close_or_refused
 );
 
-/// A ring each of whose calls is a step of the model.
+/// A ring, and the race of which each call takes a step first.
 struct Raced<T: Queued> {
     ring: Ring<T>,
     race: Race,
@@ -93,7 +93,7 @@ fn a_producer_may_go_by_what_another_saw_of_the_consumer<T: Queued>() {
     });
 }
 
-/// Two producers, one of them in bulk, over a segment border, and a consumer.
+/// Two producers push across a segment border, one of them in bulk, while a consumer takes.
 fn every_item_arrives_once_and_each_producers_in_order<T: Queued>() {
     let met = Met::default();
     let note = met.clone();
@@ -235,18 +235,18 @@ fn the_capacity_is_exact<T: Queued>() {
 /// That of [`Ring::push_serialised`].
 unsafe fn push_under_lock<T: Queued>(ring: &Ring<T>, content: u32, share: u64) -> Result<&'static str, Refusal> {
     let mut item = Some(T::new(content));
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     let mut fast = || unsafe { ring.push_fast(|| item.take().expect("asked for once")) };
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     if fast() || unsafe { ring.open_fast_path(share, u64::MAX) } > 0 && fast() {
         return Ok("fast path");
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     unsafe { ring.push_serialised(item.take().expect("the fast path was closed")) }.map_err(|(_, why)| why)?;
     Ok("by a claim")
 }
 
-/// A push on the fast path does not read the head: the slots of the last round were empty when the fast path was
+/// A push on the fast path does not read the head: the slots of the previous round were empty when the fast path was
 /// opened.
 fn on_the_fast_path_every_slot_was_free<T: Queued>() {
     let met = Met::default();
@@ -276,7 +276,7 @@ fn on_the_fast_path_every_slot_was_free<T: Queued>() {
     met.exactly(&["fast path", "by a claim", "full"]);
 }
 
-/// The fast path is open only where there is room.
+/// The fast path is open only for as many items as there is room.
 fn on_the_fast_path_the_capacity_is_exact<T: Queued>() {
     let met = Met::default();
     let note = met.clone();

@@ -69,7 +69,7 @@ fn within_the_producers_lock_no_fence_is_needed() {
     });
 }
 
-/// Two producers find one sleeper: one of them rings, and both items are seen.
+/// Two producers find one sleeper: one producer wakes it, and both items are seen.
 #[test]
 fn of_two_producers_one_wakes_and_none_is_missed() {
     deep_model(|| {
@@ -111,7 +111,7 @@ fn of_two_producers_one_wakes_and_none_is_missed() {
     });
 }
 
-/// A nap turns into an idle sleep after a producer has read the state and before the producer rings.
+/// A nap turns into an idle sleep after a producer has read the state and before the producer wakes the thread.
 #[test]
 fn a_thread_that_goes_from_nap_to_idle_is_woken() {
     deep_model(|| {
@@ -135,7 +135,7 @@ fn a_thread_that_goes_from_nap_to_idle_is_woken() {
     });
 }
 
-/// The time of a sleep runs out, the thread does something else, and sleeps on without a second check.
+/// The time of a sleep runs out. The thread then runs other code, and continues its sleep without a second check.
 #[test]
 fn a_thread_that_sleeps_on_is_woken() {
     let met = Met::default();

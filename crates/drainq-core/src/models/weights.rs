@@ -14,8 +14,7 @@ fn room_for_a_weight_of_three() -> Arc<Queue> {
     })
 }
 
-/// Two items that do not fit together, and a drain thread that makes room for the second, or not in
-/// time.
+/// Two producers push items that do not fit together, and no thread makes room: one of the items is accepted.
 #[test]
 fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
     let met = Met::default();
@@ -72,8 +71,8 @@ fn a_producer_that_waits_for_room_for_its_weight_gets_it() {
     met.exactly(&["room was found", "room was waited for"]);
 }
 
-/// Producers without a lock, and a drain thread that takes what one of them added while the other looks for
-/// room: there is room for all three rows at all times, so no producer is refused.
+/// Producers share no lock, and a drain thread takes what one producer added while the other checks for room.
+/// There is room for all three rows at all times, so no producer is refused.
 #[test]
 fn no_producer_is_refused_where_there_is_always_room() {
     let met = Met::default();

@@ -65,8 +65,8 @@ impl<T, L> Wait<T, L> {
         may_gather
     }
 
-    /// Ends a gathering item by item; returns whether there are enough. If there are not, because another getter was
-    /// faster, the items are given back, unless this waiter is the holder.
+    /// Ends the gathering that [`Wait::may_gather`] began; returns whether there are enough items. If there are not,
+    /// because another getter was faster, the items are given back, unless this waiter is the holder.
     pub fn keep_or_give_back(&mut self, least: usize) -> Gathered {
         let Some(ticket) = self.ticket else { return Gathered::TooFew };
         let (gathered, need, _discarded) = self.shared.with(|state, _| state.keep_or_give_back(ticket, least));

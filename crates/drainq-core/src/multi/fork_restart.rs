@@ -1,4 +1,4 @@
-//! Empties the copy of a multi-queue in a forked child, which keeps the sub-queues and their settings.
+//! Empties the copy of a multi-queue in a forked child. The copy keeps the sub-queues and their settings.
 //!
 //! The parent's items, waiters and counts belong to the parent. The child forgets them and does not drop them: dropping
 //! an item could run its owner's code, and waking a waiter would touch state that a thread of the parent may have been

@@ -16,8 +16,8 @@
 //! | [`wait`] | a wait for items or room, which leaves the waiters however it ends |
 //! | `blocking` | the blocking calls of a program in Rust |
 //!
-//! One short lock guards all of it. No code of the caller runs under that lock, so its holder never waits for
-//! anything: not for another lock, not for an interpreter.
+//! One short lock guards all of it. Under that lock runs no code of the caller but the closures of calls such as
+//! `peek`, which must not block. So the holder waits for nothing: not for another lock, not for an interpreter.
 //!
 //! Source: the behaviour of linked-blocking-multi-queue 1.0.0. Changed here: one lock instead of two, the bitmap
 //! instead of a scan, and a removed sub-queue keeps its state.

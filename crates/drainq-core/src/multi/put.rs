@@ -65,7 +65,7 @@ impl<T, L> MultiState<T, L> {
         }
         let sub = self.sub_mut(slot);
         let fitting = sub.room().min(items.len());
-        // All at once, so that no item has to go back into the iterator.
+        // Reserved for all items at once, so that no item has to go back into the iterator.
         if sub.items.try_reserve(fitting).is_err() {
             return Err(PutRefusal::NoMemory);
         }

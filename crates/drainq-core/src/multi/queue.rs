@@ -1,4 +1,4 @@
-//! The handles: a [`MultiQueue`] is the blocking head of many [`SubQueue`]s.
+//! The handles: a [`MultiQueue`] takes items from many [`SubQueue`]s with one blocking get.
 //!
 //! Each call takes the lock, does one step of [`MultiState`], releases the lock, and then wakes the waiters that the
 //! step notified.
@@ -14,7 +14,7 @@ use super::waiters::WaitersOf;
 use crate::clock::Clock;
 use crate::sync::{Arc, Mutex};
 
-/// The blocking head of many sub-queues.
+/// Many sub-queues behind one blocking get.
 ///
 /// `T` is the item, `L` the label by which the caller knows a sub-queue.
 pub struct MultiQueue<T, L> {
@@ -47,7 +47,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Takes up to `most` items in one step, if there are `least` of them and at least one.
+    /// Takes up to `most` items in one step, if there are at least `least` items and at least one.
     pub fn try_get_all(&self, least: usize, most: usize) -> Option<Vec<T>> {
         self.shared.with(|state, wakes| {
             if state.servable < least.max(1) {
@@ -92,7 +92,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         Wait::new(self.shared.clone(), WaitersOf::Getters, None)
     }
 
-    /// Counts an item that a getter took as done; false if all of them are.
+    /// Counts one taken item as done; returns false if all taken items are done already.
     pub fn task_done(&self) -> bool {
         self.shared.with(|state, _| state.task_done())
     }
@@ -129,8 +129,8 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.shared.with(|state, wakes| state.shut_down(mode, wakes))
     }
 
-    /// Returns the counters of each of `subs` that is still attached, those of the whole, and the number of blocked
-    /// getters.
+    /// Returns the counters of each of `subs` that is still attached, the multi-queue's own counters, and the number of
+    /// blocked getters.
     pub fn stats(&self, subs: &[&SubQueue<T, L>]) -> (Vec<Option<Stats>>, Stats, usize) {
         let now = self.shared.now();
         self.shared.with(|state, _| {
@@ -208,19 +208,19 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, wakes| state.remove(*slot, is_one, wakes))
     }
 
-    /// Reads the items, first to last, under the lock; see [`SubQueue::remove`] for `read`.
+    /// Reads the items, first to last. `read` runs under the lock, as `is_one` of [`SubQueue::remove`] does.
     pub fn read<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = &T>) -> R) -> R {
         let Owner { shared, slot } = &*self.owner;
         shared.with(|state, _| read(&mut state.sub(*slot).items.iter().map(|entry| &entry.item)))
     }
 
-    /// Reads the head; see [`SubQueue::remove`] for `read`.
+    /// Reads the head. `read` runs under the lock, as `is_one` of [`SubQueue::remove`] does.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         let Owner { shared, slot } = &*self.owner;
         shared.with(|state, _| state.sub(*slot).items.front().map(|head| read(&head.item)))
     }
 
-    /// Removes it from its multi-queue for good; false if that was done before.
+    /// Removes the sub-queue from its multi-queue for good; returns false if it was removed before.
     pub fn retire(&self) -> bool {
         let Owner { shared, slot } = &*self.owner;
         shared.with(|state, wakes| state.retire(*slot, wakes))

@@ -28,7 +28,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// The distance between ranks that are spread anew.
 const GAP: usize = 8;
 
-/// No group has this rank.
+/// The entry of `at_rank` for a rank that no group has.
 const VACANT: usize = usize::MAX;
 
 /// Names a sub-queue inside its multi-queue.
@@ -39,7 +39,7 @@ pub type Slot = usize;
 pub enum Order {
     /// Only the first ready group is served.
     Priority,
-    /// One round over all groups. The priority only orders the round.
+    /// All groups are served in one round. The priority only orders the round.
     Weighted,
 }
 
@@ -107,7 +107,7 @@ impl Selection {
         }
     }
 
-    /// Seats `slot`, not ready, at the position after the last of its priority.
+    /// Adds `slot`, which is not ready, at the position after the last one of its priority.
     pub fn insert(&mut self, slot: Slot, priority: i64, weight: u32) {
         let group = self.group_of(priority);
         let position = self.groups[group].positions.len();
@@ -279,7 +279,7 @@ impl Selection {
         }
     }
 
-    /// Gives the groups new ranks with even gaps, and room for half as many before the first.
+    /// Gives the groups new ranks with even gaps, and leaves room for half as many groups before the first.
     fn spread_ranks(&mut self) {
         let start = GAP * (1 + self.by_priority.len() / 2);
         self.at_rank = vec![VACANT; start + GAP * self.by_priority.len()];

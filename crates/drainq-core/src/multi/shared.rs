@@ -38,7 +38,7 @@ impl<T, L> MultiShared<T, L> {
         self.state.lock().unfinished()
     }
 
-    /// Nanoseconds on the clock.
+    /// Returns the time on the clock, in nanoseconds.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         // 584 years fit.

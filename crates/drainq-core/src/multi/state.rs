@@ -7,8 +7,8 @@
 //!    items. [`MultiState::count_servable`] and its inverse, and each push and pop, keep these numbers up to date.
 //! 2. `depth` is the number of items in attached sub-queues, held ones included.
 //! 3. `totals.put == totals.got + totals.removed + depth`.
-//! 4. No code of the caller runs under the lock: items, labels and wakers are moved, never dropped. An operation
-//!    returns the values that it took out, and the caller drops them after the lock is released.
+//! 4. Under the lock runs no code of the caller but the closures of `peek`, `read`, `remove` and `read_stats`. Items,
+//!    labels and wakers are moved, never dropped: an operation returns them, and its caller drops them later.
 //! 5. `attached` holds the slots of the attached sub-queues, `free` the vacant slots. The last slot is never vacant,
 //!    so a queue that lost most of its sub-queues gives their memory back.
 
@@ -92,7 +92,7 @@ impl<T, L> MultiState<T, L> {
         self.depth as u64 + self.totals.got - self.done
     }
 
-    /// Counts an item that a getter took as done; false if all of them are.
+    /// Counts one taken item as done; returns false if all taken items are done already.
     pub fn task_done(&mut self) -> bool {
         let is_one = self.done < self.totals.got;
         self.done += u64::from(is_one);
@@ -211,7 +211,7 @@ impl<T, L> MultiState<T, L> {
         self.full > 0
     }
 
-    /// Sets the counters of the whole to zero.
+    /// Sets the counters of the multi-queue to zero.
     pub fn forget_counts(&mut self) {
         self.totals = Counters::default();
         (self.depth, self.done) = (0, 0);

@@ -18,7 +18,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// Returns the counters of the whole, items of removed sub-queues included.
+    /// Returns the counters of the multi-queue, which include the items of removed sub-queues.
     pub fn total_stats(&self, now: u64) -> Stats {
         let each: Vec<Stats> = self.attached.iter().map(|slot| self.sub_stats(slot, now)).collect();
         Stats {
@@ -32,23 +32,23 @@ impl<T, L> MultiState<T, L> {
 
 /// The counters of a multi-queue and of its sub-queues, at one moment.
 pub struct AllStats<N> {
-    /// The counters of the whole.
+    /// The counters of the multi-queue itself.
     pub total: Stats,
     /// The number of getters that wait for an item.
     pub blocked_getters: usize,
-    /// Attached sub-queues.
+    /// The number of attached sub-queues.
     pub attached: usize,
     /// The counters of the first sub-queues, with their names.
     pub each: Vec<(N, Stats)>,
 }
 
 impl<T, L> MultiShared<T, L> {
-    /// Reads the counters of the whole and of at most `most` sub-queues.
+    /// Reads the counters of the multi-queue and of at most `most` sub-queues.
     ///
     /// `name` runs under the lock: it must not call back or block.
     pub fn read_stats<N>(&self, most: usize, mut name: impl FnMut(&L) -> N) -> AllStats<N> {
         let now = self.now();
-        // Not by `with`, which may wake a waiter: a waker may run code of the caller.
+        // `with` is not used, because it may wake a waiter, and a waker may run code of the caller.
         let state = self.state.lock();
         AllStats {
             total: state.total_stats(now),

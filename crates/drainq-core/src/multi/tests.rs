@@ -1,8 +1,8 @@
 //! Tests of single steps on one thread: waiting bulk gets, unused wake-ups, a forked child.
 //!
-//! Under a model checker too, so that a planted fault is noticed here: `multi_reclaim` (a removed
-//! sub-queue does not get back what is held of it), `tickets_lapse` (a stalled wake-up stays where
-//! it is), `multi_slots` (the slot of a removed sub-queue is not used again).
+//! They run under a model checker too, so that a planted fault is noticed here: `multi_reclaim` (the
+//! held items of a removed sub-queue do not go back to it), `tickets_lapse` (the token of a stalled
+//! waiter does not lapse), `multi_slots` (the slot of a removed sub-queue is not used again).
 
 use super::{Gathered, MultiQueue, Order, PutRefusal, ShutdownMode, SubQueue, SubQueueSettings, Wait};
 use crate::clock::ManualClock;
@@ -27,7 +27,7 @@ fn enter(wait: &mut Wait<u32, ()>) -> WaitingThread {
     sleeper
 }
 
-/// A task of an event loop that does not run: it can be reached, and nothing comes of it.
+/// A task of an event loop that does not run: the task can be notified, but never tries again.
 struct Asleep;
 
 impl Wake for Asleep {

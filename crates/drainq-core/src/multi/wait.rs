@@ -1,4 +1,4 @@
-//! A wait for items or room. However it ends, it leaves the waiters.
+//! A wait for items, for room or for the end of the work. However the wait ends, it is removed from the waiters.
 //!
 //! The protocol of every blocking call, on a thread or in an event loop:
 //!
@@ -55,8 +55,8 @@ impl<T, L> Wait<T, L> {
         self.numbers = Some(numbers);
     }
 
-    /// Finds tokens of other waiters that were unused at the last call too, for [`Wait::pass_stalled_on`]. Takes no
-    /// lock.
+    /// Finds tokens of other waiters that were given before the last call and are still unused, for
+    /// [`Wait::pass_stalled_on`]. Takes no lock.
     pub fn find_stalled(&mut self) -> Option<Stalled> {
         self.numbers.as_ref()?.stalled(&mut self.last_number)
     }

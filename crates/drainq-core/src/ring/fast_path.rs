@@ -32,7 +32,7 @@ use crate::sync::{order, planted};
 use std::ptr::NonNull;
 
 impl<T: RingItem, B> Ring<T, B> {
-    /// Pushes as [`Ring::push`] does, without a compare-and-swap, which costs half as much.
+    /// Pushes as [`Ring::push`] does, but without a compare-and-swap and so at half the cost.
     ///
     /// # Safety
     ///
@@ -81,8 +81,8 @@ impl<T: RingItem, B> Ring<T, B> {
         true
     }
 
-    /// Pushes the results of `next` until there is none or the fast path ends. Returns their number. `next` must not
-    /// panic.
+    /// Pushes the results of `next` until `next` returns `None` or the fast path ends. Returns how many it pushed.
+    /// `next` must not panic.
     ///
     /// # Safety
     ///
@@ -104,7 +104,7 @@ impl<T: RingItem, B> Ring<T, B> {
             unsafe { T::Slot::publish(Segment::slot(segment, index), item) };
             index += 1;
         }
-        // Stored last, so that neither the consumer nor a snapshot meets a claim without its item.
+        // The tail is stored last, so that neither the consumer nor a snapshot meets a claim without its item.
         self.front.tail.store(index * ONE, Ordering::Relaxed);
         (index - first) as usize
     }
@@ -120,8 +120,8 @@ impl<T: RingItem, B> Ring<T, B> {
         unsafe { NonNull::new_unchecked(self.front.segment.load(Ordering::Relaxed)) }
     }
 
-    /// Opens the fast path for `most` items, until one in `share` slots is taken, or to the end of the segment,
-    /// whichever comes first; returns for how many items it is open.
+    /// Opens the fast path for `most` items, until `1 / share` of the capacity is used, or to the end of the segment,
+    /// whichever comes first. Returns for how many items the fast path is open, 0 if it cannot be opened.
     ///
     /// # Safety
     ///

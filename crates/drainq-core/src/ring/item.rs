@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 
 /// A value that a ring can hold.
 ///
-/// Each [`WordItem`] is a ring item. A value of up to [`MAX_INLINE`](super::MAX_INLINE) bytes becomes one by a line,
-/// and needs no allocation:
+/// Each [`WordItem`] is a ring item. One line of code makes a value of up to [`MAX_INLINE`](super::MAX_INLINE) bytes a
+/// ring item, which needs no allocation:
 ///
 /// ```
 /// use drainq_core::ring::{Inline, Ring, RingItem};
@@ -25,7 +25,7 @@ use std::ptr::NonNull;
 /// assert_eq!(ring.len(), 1);
 /// ```
 ///
-/// A larger value does not compile, because it is copied at each step of its way. It belongs in a `Box`:
+/// A larger value does not compile, because each step from producer to handler would copy it. Put the value in a `Box`:
 ///
 /// ```compile_fail,E0080
 /// use drainq_core::ring::{Inline, Ring, RingItem};

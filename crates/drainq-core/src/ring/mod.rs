@@ -6,11 +6,11 @@
 //! frees their slots by one store to `head`. The indices also serve as the counters of the items that were accepted and
 //! taken, so counting costs nothing.
 //!
-//! The slots are in segments of [`SEGMENT`]. A slot holds an item as a word or as it is (`slot.rs`). A segment is
+//! The slots are in segments of [`SEGMENT`] slots. A slot holds an item as a word or inline (`slot.rs`). A segment is
 //! allocated when its first slot is claimed, and recycled or freed when its last slot was taken. The memory depends on
 //! the number of queued items, not on the capacity: a ring keeps about as many spare segments as it has in use. A
-//! directory maps an index to its segment. If there is no memory for a segment, serialised producers refuse the item.
-//! Other producers have already claimed its slot, so the process aborts, as it does for a `Box`.
+//! directory maps an index to its segment. If there is no memory for a segment, the ring refuses the items of
+//! serialised producers. Any other producer has already claimed a slot, so the process aborts, as it does for a `Box`.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity`: a producer claims `index` only after it read a head above `index -
@@ -19,7 +19,7 @@
 //!    to empty. Empty means: claimed and not published, or free.
 //! 3. The consumer empties a slot, and takes a used-up segment out of the directory, before it moves `head` beyond it
 //!    with `Release`. A producer reads `head` with `Acquire` before it claims, so it never sees an item or a segment
-//!    of the last round: the directory has room for one segment more than the capacity. Instead of `head` a producer
+//!    of an earlier round: the directory has room for one segment more than the capacity. Instead of `head` a producer
 //!    may read `limit` with `Acquire`, which another producer stored with `Release` after it had read `head`. An old
 //!    limit is too low, never too high.
 //! 4. A segment in the directory lives at least until all its slots were taken, so a producer whose slot is not
@@ -48,11 +48,11 @@ use slot::Slot;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// The most slots that one claim takes: a producer that stalls between claim and publication delays the consumer by
-/// no more.
+/// The most slots that one claim takes. So a producer that stalls between claim and publication keeps no more slots
+/// than this unpublished.
 pub const CLAIM: usize = 1024;
 
-/// Items that fit into one ring at most. Its directory of segments takes a byte for each 32 of them.
+/// The most items that fit into one ring. The ring's directory of segments takes one byte for each 32 items.
 pub const MAX_CAPACITY: usize = 1 << 30;
 
 const CLOSED: u64 = 1;
@@ -119,7 +119,7 @@ impl<T: RingItem> Ring<T> {
 }
 
 impl<T: RingItem, B> Ring<T, B> {
-    /// Makes a ring as [`Ring::new`] does, with an extra.
+    /// Makes a ring as [`Ring::new`] does, with the owner's `extra` next to the tail.
     ///
     /// # Panics
     ///
@@ -165,7 +165,7 @@ impl<T: RingItem, B> Ring<T, B> {
         self.back.head.load(order("ring_len", Ordering::Acquire))
     }
 
-    /// Returns the number of items accepted and not taken. Exact while no thread pushes or takes.
+    /// Returns the number of items accepted and not taken. The number is exact while no thread pushes or takes.
     #[inline]
     pub fn len(&self) -> usize {
         // The head is read before the tail, and with Acquire, so that the difference is not negative: a thread that
@@ -208,8 +208,8 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// Queues up to `most` items in order while there is room; returns how many and, if there was no room for the next,
-    /// the reason.
+    /// Queues up to `most` items in order while there is room. Returns how many it queued and, if the next item was
+    /// refused, the reason.
     pub fn push_many(&self, items: &mut std::vec::IntoIter<T>, most: usize) -> (usize, Option<Refusal>) {
         self.publish_many::<false>(items, most)
     }
@@ -232,9 +232,8 @@ impl<T: RingItem, B> Ring<T, B> {
         (pushed, None)
     }
 
-    /// Claims up to `wanted` slots: by one compare-and-swap, which is also the producer's fence of
-    /// [`crate::wait::sleeper`], or by one store if the producers share a lock. Returns the first index and the number
-    /// of slots.
+    /// Claims up to `wanted` slots: by one compare-and-swap, with the producer's fence of [`crate::wait::sleeper`], or
+    /// by one store if the producers share a lock. Returns the first index and the number of slots.
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
         let mut tail = self.front.tail.load(Ordering::Relaxed);
@@ -275,7 +274,7 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// Reads anew how many slots there are from `index` on, and leaves the limit to others.
+    /// Reads `head` again, stores the new limit for all producers, and returns how many slots are free from `index` on.
     #[cold]
     fn read_head_for_room(&self, index: u64) -> u64 {
         let limit = self.back.head.load(order("ring_head", Ordering::Acquire)) + self.front.capacity;
@@ -283,8 +282,8 @@ impl<T: RingItem, B> Ring<T, B> {
         limit.saturating_sub(index)
     }
 
-    /// Makes the segments of the next slots of serialised producers before these are claimed, because a claim cannot be
-    /// taken back; returns for how many of the `count` slots there is memory.
+    /// Makes the segments of the next `count` slots before a serialised producer claims these slots, because a claim
+    /// cannot be taken back. Returns for how many of the slots there is memory.
     #[inline]
     fn provide_segments(&self, index: u64, count: u64) -> Result<u64, Refusal> {
         let (mut provided, end) = (index, index + count);
@@ -294,7 +293,7 @@ impl<T: RingItem, B> Ring<T, B> {
         if provided == index { Err(Refusal::NoMemory) } else { Ok(provided.min(end) - index) }
     }
 
-    /// Returns the segment of an index: a claimed one, or the next one of serialised producers.
+    /// Returns the segment of a claimed index.
     #[inline]
     fn segment(&self, index: u64) -> NonNull<Segment<T>> {
         self.front.directory.segment(index, &self.back.spares)
@@ -316,8 +315,8 @@ impl<T: RingItem, B> Ring<T, B> {
         while index < end {
             let segment = self.segment(index);
             for item in items.by_ref().take(segments::run(index, end)) {
-                // SAFETY: each slot of the run is claimed and not published, so its segment lives
-                // until the last of them is (invariant 4), after which it is not touched.
+                // SAFETY: each slot of the run is claimed and not published, so the segment lives until the last slot
+                // is published (invariant 4). After that this loop does not touch the segment.
                 unsafe { T::Slot::publish(Segment::slot(segment, index), item) };
                 index += 1;
             }
@@ -331,7 +330,7 @@ impl<T: RingItem, B> Ring<T, B> {
     /// Calls do not overlap: each starts after the end of the last one (invariant 6).
     pub unsafe fn take(&self, max: usize, out: &mut Vec<T>) -> usize {
         let head = self.back.head.load(Ordering::Relaxed);
-        // Read up to the tail at most: a segment beyond it may be freed.
+        // This loop reads no slot beyond the tail, because a segment beyond the tail may be freed.
         let tail = self.front.tail.load(Ordering::Acquire) / ONE;
         let end = tail.min(head + max as u64);
         out.reserve((end - head) as usize);
@@ -362,8 +361,8 @@ impl<T: RingItem, B> Ring<T, B> {
     ///
     /// # Safety
     ///
-    /// As [`Ring::take`], and not at the same time as a `take` (invariant 6); `end` is no more than
-    /// [`Ring::accepted`] was.
+    /// As for [`Ring::take`]. No `take` runs at the same time (invariant 6). `end` is at most a number that
+    /// [`Ring::accepted`] returned.
     pub unsafe fn for_each(&self, end: u64, mut see: impl FnMut(&T)) {
         for index in self.taken()..end {
             let backoff = Backoff::new();
@@ -385,7 +384,7 @@ impl<T: RingItem, B> Drop for Ring<T, B> {
         let mut left = Vec::new();
         // SAFETY: `&mut self`: no other thread has the ring (invariant 6).
         unsafe { self.take(usize::MAX >> 2, &mut left) };
-        // Entries before the head's are empty (invariant 3), and none after the tail's was made.
+        // The entries before that of the head are empty (invariant 3), and no segment was made after that of the tail.
         // SAFETY: as above, and the ring ends here.
         unsafe { self.front.directory.free(self.taken(), self.accepted()) };
     }

@@ -1,4 +1,4 @@
-//! The memory of a ring: segments are made with the first item in them and freed with the last.
+//! The memory of a ring: a segment is made for its first item, and kept or freed after its last item.
 //!
 //! A producer finds the segment of an index in the [`Directory`], and puts a segment there if it finds none. The
 //! consumer takes a used-up segment out of the directory and keeps it among the [`Spares`] for the next producers.
@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //! 12. The spares are a list, linked by `next`. A segment in the list is in no directory entry. A thread that takes the
-//!     list by a swap is the only holder of all its segments; so no thread follows a link that another one changes, and
-//!     a segment that left the list and came back does no harm.
+//!     list by a swap is the only holder of all its segments. So no thread follows a link that another thread changes,
+//!     and a segment may leave the list and come back (there is no ABA problem).
 
 use super::item::RingItem;
 #[cfg(any(loom, drainq_shuttle))]
@@ -47,7 +47,7 @@ impl<T: RingItem> Segment<T> {
     /// The segment lives.
     #[inline(always)]
     pub unsafe fn slot(segment: NonNull<Self>, index: u64) -> *const T::Slot {
-        // SAFETY: the caller's; the remainder is less than the number of slots.
+        // SAFETY: the caller promises that the segment lives; the remainder is less than the number of slots.
         unsafe { (&raw const (*segment.as_ptr()).slots).cast::<T::Slot>().add(index as usize % SEGMENT) }
     }
 
@@ -57,7 +57,7 @@ impl<T: RingItem> Segment<T> {
     ///
     /// This thread holds the list (invariant 12).
     unsafe fn last_of<'a>(list: NonNull<Self>) -> &'a Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that this thread holds the list.
         let mut last = unsafe { list.as_ref() };
         while let Some(next) = NonNull::new(last.next.load(Ordering::Relaxed)) {
             // SAFETY: as above.
@@ -73,14 +73,14 @@ impl<T: RingItem> Segment<T> {
         if tests::NO_MEMORY.get() {
             return None;
         }
-        // SAFETY: a segment has a size.
+        // SAFETY: the size of a segment is not zero.
         let memory = unsafe { std::alloc::alloc_zeroed(std::alloc::Layout::new::<Self>()) }.cast::<Self>();
         // SAFETY: the memory, if there is any, is of this layout, from the allocator that boxes use, and has no other
         // owner; zeros are empty slots (invariant 9) and a null pointer.
         (!memory.is_null()).then(|| unsafe { Box::from_raw(memory) })
     }
 
-    /// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
+    /// Makes a segment of a model checker's atomics, for which zeroed memory is not enough.
     #[cfg(any(loom, drainq_shuttle))]
     fn new() -> Option<Box<Self>> {
         Some(Box::new(Self { next: AtomicPtr::new(ptr::null_mut()), slots: std::array::from_fn(|_| T::Slot::empty()) }))
@@ -94,12 +94,12 @@ pub(super) struct Directory<T: RingItem>(Box<[AtomicPtr<Segment<T>>]>);
 pub(super) struct Spares<T: RingItem> {
     /// The first one of the list (invariant 12), or null.
     first: AtomicPtr<Segment<T>>,
-    /// The number of segments of the ring, for statistics of memory.
+    /// The number of segments of the ring, in use and spare.
     made: plain::AtomicU64,
 }
 
 impl<T: RingItem> Directory<T> {
-    /// Makes a directory for rings of `capacity` items: with room for one more segment than they need.
+    /// Makes the directory of a ring of `capacity` items, with room for one segment more than the items need.
     pub fn new(capacity: usize) -> Self {
         Self(null_entries((capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two()))
     }
@@ -110,15 +110,14 @@ impl<T: RingItem> Directory<T> {
         &self.0[(index as usize / SEGMENT) & (self.0.len() - 1)]
     }
 
-    /// Returns the segment of an index: a claimed one, or the next one of serialised producers. Aborts the process if
-    /// there is no memory.
+    /// Returns the segment of a claimed index. Aborts the process if there is no memory for a missing segment.
     #[inline]
     pub fn segment(&self, index: u64, spares: &Spares<T>) -> NonNull<Segment<T>> {
         self.provide(index, spares)
             .unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Segment<T>>()))
     }
 
-    /// Returns the same, or `None` if there is no memory.
+    /// Returns the segment of an index, claimed or next for serialised producers; `None` if there is no memory for it.
     #[inline]
     pub fn provide(&self, index: u64, spares: &Spares<T>) -> Option<NonNull<Segment<T>>> {
         let found = NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire)));
@@ -162,7 +161,7 @@ fn install_segment<T: RingItem>(entry: &AtomicPtr<Segment<T>>, spares: &Spares<T
 }
 
 impl<T: RingItem> Spares<T> {
-    /// Keeps no segment.
+    /// Makes an empty list of spares.
     pub fn new() -> Self {
         Self { first: AtomicPtr::new(ptr::null_mut()), made: plain::AtomicU64::new(0) }
     }
@@ -176,7 +175,7 @@ impl<T: RingItem> Spares<T> {
         })
     }
 
-    /// Takes a segment that is kept. Meanwhile other threads find none.
+    /// Takes a spare segment. Until the rest of the list is put back, other threads find no spare.
     fn take(&self) -> Option<NonNull<Segment<T>>> {
         let reuse = order("segment_reuse", Ordering::Acquire);
         let taken_twice = planted("segment_taken_twice");
@@ -202,7 +201,7 @@ impl<T: RingItem> Spares<T> {
         }
     }
 
-    /// Keeps a used-up segment of a ring that has `in_use` others, and frees surplus ones.
+    /// Keeps a used-up segment, and frees spares above the number of segments `in_use`, but keeps at least one.
     pub fn recycle(&self, segment: NonNull<Segment<T>>, in_use: u64) {
         self.keep(segment);
         while self.made.load(plain::Ordering::Relaxed) > in_use + in_use.max(1) {
@@ -241,11 +240,11 @@ fn null_entries<T: RingItem>(entries: usize) -> Box<[AtomicPtr<Segment<T>>]> {
         handle_alloc_error(layout);
     }
     // SAFETY: the memory is of this layout, from the allocator that boxes use, and has no other owner; zeros
-    // are null pointers, and an atomic pointer is in memory what a pointer is.
+    // are null pointers, and an atomic pointer has the memory layout of a pointer.
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory, entries)) }
 }
 
-/// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
+/// Makes null entries of a model checker's atomics, for which zeroed memory is not enough.
 #[cfg(any(loom, drainq_shuttle))]
 fn null_entries<T: RingItem>(entries: usize) -> Box<[AtomicPtr<Segment<T>>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()

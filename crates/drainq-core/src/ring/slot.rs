@@ -1,19 +1,19 @@
-//! Slots: the storage of one ring item, as a word or as it is.
+//! Slots: the storage of one ring item, as a word or inline.
 //!
 //! # Invariants
 //! 9. Zeroed memory is an empty slot, so the memory of a segment needs no other preparation.
 //! 10. In an inline slot, the item is there if the mark is set. The producer writes the item and then sets the mark
 //!     with `Release`; the consumer reads the mark with `Acquire` before it reads the item. So only one thread at a
 //!     time touches the item.
-//! 11. A slot is used by pointer. After the publication its segment may be freed, so no reference to a whole slot, with
-//!     its padding, may be alive then.
+//! 11. A slot is accessed through a raw pointer. After the publication the segment of the slot may be freed, so no
+//!     reference to the whole slot, with its padding, may be alive then.
 
 use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::sync::{UnsafeCell, order};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
-/// The largest item that a slot holds as it is, in bytes.
+/// The size of the largest inline item, in bytes.
 pub const MAX_INLINE: usize = 64;
 
 /// The storage of one item, which is empty or holds the item. No other crate can name this trait.
@@ -50,7 +50,7 @@ pub unsafe trait Slot<T> {
 
 /// A value that turns into one non-null word, and back, so that a queued item costs eight bytes and one store.
 pub trait WordItem: Send + Sized + 'static {
-    /// Turns the value into its word. Must not panic, because the ring has claimed a slot for it.
+    /// Turns the value into its word. This method must not panic, because the ring has claimed a slot for the value.
     fn into_word(self) -> NonNull<()>;
 
     /// Turns a word back into its value.
@@ -64,7 +64,7 @@ pub trait WordItem: Send + Sized + 'static {
 /// A slot for the word of a [`WordItem`]. Null means empty.
 pub struct Word(AtomicPtr<()>);
 
-// SAFETY: zeros are a null pointer, and an atomic pointer is in memory what a pointer is.
+// SAFETY: zeros are a null pointer, and an atomic pointer has the memory layout of a pointer.
 unsafe impl<T: WordItem> Slot<T> for Word {
     #[cfg(any(loom, drainq_shuttle))]
     fn empty() -> Self {

@@ -1,4 +1,4 @@
-//! The ring against a bounded deque, its memory, and real threads.
+//! Tests of the ring: it agrees with a bounded deque, its memory follows its items, and real threads lose no item.
 
 use super::*;
 use crate::sync::{Arc, plain, thread};
@@ -245,7 +245,7 @@ fn real_threads_lose_nothing_of<T: Numbered>() {
     producers.into_iter().for_each(|producer| producer.join().unwrap());
 }
 
-/// Items are pushed one by one, in bulk, and on the fast path. Each way meets the end of the memory at a segment's end.
+/// Items are pushed one by one, in bulk, and on the fast path. Each way runs out of memory at the end of a segment.
 #[test]
 fn an_item_without_memory_is_refused_and_nothing_else_is_changed() {
     use super::segments::tests::NO_MEMORY;

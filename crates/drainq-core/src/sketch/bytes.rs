@@ -13,8 +13,8 @@
 //! # Invariants
 //! 1. [`decode`] accepts the bytes of [`encode`]. It accepts other bytes only if they are a sketch that keeps the
 //!    invariants of its module.
-//! 2. No single byte can change without being noticed: each step of the check is one to one.
-//! 3. Memory is taken in proportion to the bytes, or up to the bound that a valid sketch may have.
+//! 2. No single byte can change without being noticed: each step of the check is a bijection.
+//! 3. Memory is allocated in proportion to the bytes, or up to the bound that a valid sketch may have.
 
 use super::mapping::Mapping;
 use super::store::{Store, lowest};

@@ -7,8 +7,8 @@
 //! # Invariants
 //! 1. A cut is the binary fraction of 52 bits that is nearest to its power. It is computed only in integers, so that
 //!    all machines agree on every bucket.
-//! 2. A slot is half a `2^-s`th of the octave `[1, 2)`, and neighbouring cuts are at least `ln 2 / 2^s` apart there. So a
-//!    slot holds one cut at most: the bucket of a slot's beginning and one comparison decide.
+//! 2. A slot is `1 / 2^(s+1)` wide in the octave `[1, 2)`, and neighbouring cuts there are at least `ln 2 / 2^s` apart.
+//!    So a slot holds one cut at most: the bucket of the slot's beginning and one comparison give the bucket.
 //! 3. `|value(index(x)) - x| <= accuracy * x` with `accuracy = (base - 1) / (base + 1)`, up to a factor of `1 + 2^-50`
 //!    for the rounding of cuts and products, for each normal `x`: the value of a bucket `(l, l * base]` is
 //!    `2 l base / (1 + base)`, which is off by the same ratio from both ends and by less from what lies between.
@@ -26,7 +26,7 @@ pub const MIN_ACCURACY: f64 = 1e-5;
 const FRACTION_BITS: u32 = 52;
 const FRACTION: u64 = (1 << FRACTION_BITS) - 1;
 const EXPONENT_BIAS: i32 = 1023;
-/// The power of two that makes every subnormal number a normal one; exact in both directions.
+/// The exponent of a power of two that makes each subnormal number normal. Multiplying is exact, dividing back rounds.
 const LIFT: i32 = 64;
 
 /// The cuts of one scale, made once in a process.
@@ -85,7 +85,7 @@ impl Mapping {
         Self { scale, slots, cuts, middle: 2.0 * base / (1.0 + base) }
     }
 
-    /// Returns the number of buckets of an octave, as a power of two.
+    /// Returns the scale: an octave has `2^scale` buckets.
     pub fn scale(&self) -> u8 {
         self.scale
     }
@@ -93,7 +93,7 @@ impl Mapping {
     /// Returns the bucket of a finite number above 0.
     #[inline]
     pub fn index(&self, magnitude: f64) -> i32 {
-        // If the number before this one is at or above a cut, this one is above the cut. So the upper end of a bucket
+        // If the next smaller float is at or above a cut, `magnitude` is above the cut. So the upper end of a bucket
         // belongs to the bucket.
         let before = magnitude.to_bits() - 1;
         let exponent = (before >> FRACTION_BITS) as i32;
@@ -130,7 +130,7 @@ fn power_of_two(exponent: i32) -> f64 {
 
 /// Returns the fractions of `2^(j / 2^scale)` for `j` from 0 to `2^scale`.
 ///
-/// With 63 bits behind the point. Each product loses less than a unit of the last, 16 of them at most.
+/// They are computed with 63 bits behind the point. Each of at most 16 products loses less than a unit of the last bit.
 fn cuts(scale: u8) -> Vec<u64> {
     const ONE: u128 = 1 << 63;
     // roots[k] is 2^(2^-(k+1))

@@ -8,18 +8,18 @@
 //!
 //! # Invariants
 //! 1. `count` is the sum of `zeros` and of both stores; `min` and `max` are exact.
-//! 2. The value that stands for a bucket is off by at most `relative_accuracy` from everything that belongs there
-//!    ([`mapping`], invariant 3), and the buckets are in the order of the values. So [`DDSketch::quantile`] is off by
-//!    at most that from the value of the requested rank, unless that value was collapsed.
+//! 2. The value that stands for a bucket is off by at most `relative_accuracy` from each value in the bucket
+//!    ([`mapping`], invariant 3), and the buckets are in the order of the values. So the error of
+//!    [`DDSketch::quantile`] has the same bound, unless the value of the requested rank was collapsed.
 //! 3. Collapsed values are the smallest magnitudes of their sign ([`store`], invariant 1). Their quantiles have too
 //!    large a magnitude, without a bound on the error; [`DDSketch::has_collapsed`] returns whether there are any. All
-//!    magnitudes within `base^(max_buckets - 1)` of the largest of their sign keep the guarantee.
+//!    magnitudes above the largest of their sign divided by `base^(max_buckets - 1)` keep the guarantee.
 //! 4. Adding and merging in any order give the same counts, `min` and `max`. `sum` is a compensated sum: its last bits
 //!    may depend on the order.
 //! 5. A call that is refused has changed nothing.
 //!
-//! Unlike the paper's, the base is a root of two: the nearest that is at least as fine as requested. So the buckets are
-//! those of OpenTelemetry's exponential histogram, and no logarithm is computed.
+//! Unlike in the paper, the base is a root of two: the largest that is at least as fine as requested. So the buckets
+//! are those of OpenTelemetry's exponential histogram, and no logarithm is computed.
 //!
 //! Source: Masson, Rim, Lee: "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
 //! VLDB 2019.
@@ -88,12 +88,12 @@ impl fmt::Display for SketchRefusal {
 pub struct Buckets {
     /// The lowest bucket that counts anything.
     pub offset: i32,
-    /// Up to the highest one that counts anything; empty if none does.
+    /// The counts up to the highest bucket that counts anything; empty if there is none.
     pub counts: Vec<u64>,
 }
 
-/// The counts of a sketch as an exponential histogram has them: bucket `i` is `(base^i, base^(i+1)]`,
-/// `base = 2^(2^-scale)`, of the magnitudes.
+/// The counts of a sketch as an exponential histogram: bucket `i` counts the magnitudes in `(base^i, base^(i+1)]`,
+/// with `base = 2^(2^-scale)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exponential {
     /// Buckets an octave, as a power of two.
@@ -163,8 +163,8 @@ impl PartialEq for DDSketch {
 impl DDSketch {
     /// Makes an empty sketch.
     ///
-    /// `relative_accuracy` from [`MIN_ACCURACY`] to below 1, `max_buckets` for each sign from 1 to
-    /// [`LARGEST_MAX_BUCKETS`]; None covers [`DEFAULT_OCTAVES`].
+    /// `relative_accuracy` is from [`MIN_ACCURACY`] to below 1. `max_buckets`, the bound for each sign, is from 1 to
+    /// [`LARGEST_MAX_BUCKETS`]; None covers [`DEFAULT_OCTAVES`] octaves.
     pub fn new(relative_accuracy: f64, max_buckets: Option<u64>) -> Result<Self, SketchRefusal> {
         let scale = mapping::scale_for(relative_accuracy).ok_or(SketchRefusal::Accuracy(relative_accuracy))?;
         let usual = (DEFAULT_OCTAVES << scale).min(LARGEST_MAX_BUCKETS.into());
@@ -220,7 +220,7 @@ impl DDSketch {
         Ok(())
     }
 
-    /// Adds by Neumaier's sum, which collects the rounding error of each addition.
+    /// Adds to the sum by Neumaier's algorithm, which collects the rounding error of each addition.
     #[inline]
     fn add_to_sum(&mut self, value: f64) {
         let sum = self.sum + value;
@@ -331,7 +331,7 @@ impl DDSketch {
 
     /// Returns the counts as an exponential histogram, in buckets of this scale, the sketch's own or a coarser one.
     ///
-    /// Exact: each bucket of a coarser scale is a whole number of finer ones.
+    /// The counts are exact, because each bucket of a coarser scale is a whole number of finer ones.
     pub fn exponential(&self, scale: i32) -> Result<Exponential, SketchRefusal> {
         let own = self.mapping.scale();
         if !(COARSEST_SCALE..=i32::from(own)).contains(&scale) {

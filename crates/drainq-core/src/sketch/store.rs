@@ -10,7 +10,7 @@
 //!
 //! Source: algorithm 3 of Masson, Rim, Lee: "DDSketch", VLDB 2019.
 
-/// The most buckets of a list, which an array then replaces: most keys of a group-by see few distinct values.
+/// The most buckets of a list; for more, an array replaces it. Most keys of a group-by see few distinct values.
 const FEW: usize = 48;
 /// Places by which an array grows.
 const STEP: i32 = 64;
@@ -54,7 +54,7 @@ impl Store {
         }
     }
 
-    /// Counts `count` more, at least 1, in a bucket, with at most `limit` buckets.
+    /// Adds `count`, at least 1, to a bucket. The store keeps at most `limit` buckets.
     #[inline]
     pub fn add(&mut self, index: i32, count: u64, limit: u32) {
         if let BucketCounts::Span { first, high, counts } = &mut self.counts
@@ -136,7 +136,7 @@ impl Store {
         match (self.high(), &other.counts) {
             (None, counts) => self.counts = counts.clone(),
             (Some(_), BucketCounts::Few(few)) => {
-                // From the highest on, so that each value collapses at most once.
+                // From the highest bucket down, so that each value collapses at most once.
                 few.iter().rev().for_each(|(index, count)| self.add(*index, *count, limit));
             }
             (Some(own), BucketCounts::Span { first, high, counts }) => {

@@ -1,4 +1,4 @@
-//! The sketch against sorted values, and its mapping against its proof.
+//! Compares the sketch with sorted values, and its mapping with the bounds of the mapping's invariants.
 
 use super::mapping::{MAX_SCALE, MIN_ACCURACY, Mapping, scale_for};
 use super::{DDSketch, SketchRefusal, bytes};
@@ -150,7 +150,7 @@ proptest! {
         prop_assert!(matches!(bytes::decode(&encoded[..place]), Err(SketchRefusal::Bytes(_))));
     }
 
-    /// With a check that fits: what a program that is wrong, or a hostile one, may send.
+    /// Such bytes, whose check fits, may come from a program with a bug, or from a hostile one.
     #[test]
     fn forged_bytes_are_a_sketch_that_works_or_refused(
         values in prop::collection::vec(any_value(), 0..20),

@@ -59,7 +59,7 @@ pub(super) struct EntrySlot<E> {
     pub(super) state: EntryState,
 }
 
-/// The slot of an entry, with the entry's hash, so that a search or a growing table reads only the slots of that hash.
+/// The slot of an entry, with the entry's hash: a search reads only the slots of one hash, a growing table none.
 #[derive(Clone, Copy)]
 struct Indexed {
     slot: u32,
@@ -79,7 +79,7 @@ impl<E> Default for IdentityTable<E> {
     }
 }
 
-/// Low bits of a hash that positions in the table keep, so that neighbours stay neighbours.
+/// The number of low bits of a hash that its position in the table keeps, so that neighbours stay neighbours.
 const RUN_BITS: u32 = 3;
 
 /// The most slots that an empty queue keeps. A larger table is freed.
@@ -119,14 +119,14 @@ impl<E> IdentityTable<E> {
         }
     }
 
-    /// Reserves the memory for one entry; false if there is none.
+    /// Reserves the memory for one entry; false if there is no memory.
     #[inline]
     pub fn reserve(&mut self) -> bool {
         (!self.free.is_empty() || self.slots.try_reserve(1).is_ok())
             && self.table.try_reserve(1, |indexed| spread(indexed.hash)).is_ok()
     }
 
-    /// Inserts an entry, waiting, for which [`find`](Self::find) just returned [`Lookup::Absent`].
+    /// Inserts an entry as [`EntryState::Waiting`]. [`find`](Self::find) has just returned [`Lookup::Absent`] for it.
     #[inline]
     pub fn insert(&mut self, hash: u64, entry: E) -> EntryId {
         let hash = fold(hash);
@@ -146,7 +146,7 @@ impl<E> IdentityTable<E> {
         EntryId(slot)
     }
 
-    /// Takes an entry out; `None` if it is not known. The memory that a burst made large is freed with the last entry.
+    /// Takes an entry out; `None` if it is not known. A table that a burst made large is freed with its last entry.
     #[inline]
     pub fn forget(&mut self, id: EntryId) -> Option<E> {
         let slot = &mut self.slots[id.0 as usize];
@@ -163,10 +163,10 @@ impl<E> IdentityTable<E> {
     }
 }
 
-/// Folds a hash into 32 bits: keeps the low bits, and makes the others from all of the rest.
+/// Folds a hash into 32 bits: keeps the low [`RUN_BITS`] bits, and mixes the rest into the others.
 ///
-/// Python hashes an int to itself, and ids often come in runs. So runs of 2^[`RUN_BITS`] share a cache line of the
-/// table, in the order of their takes. Ids at a stride of a power of two still spread, unlike with the bare hash.
+/// Python hashes an int to itself, and ids often come in runs. So 2^[`RUN_BITS`] ids in a row share a cache line
+/// of the table, in their order. Ids at a stride of a power of two still spread, unlike with the bare hash.
 #[inline]
 fn fold(hash: u64) -> u32 {
     let wide = u128::from((hash >> RUN_BITS) ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15_u128;

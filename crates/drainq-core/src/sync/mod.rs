@@ -1,18 +1,18 @@
 //! The only module that uses threads, atomics, locks and parking directly.
 //!
-//! No other module of this crate names `std::sync`, `std::thread` or crossbeam. So one `cfg` replaces them by a model
-//! checker's: `--cfg loom` explores every interleaving under Rust's memory model, `--cfg drainq_shuttle` random
-//! schedules.
+//! No other module of this crate names `std::sync`, `std::thread` or crossbeam. So one `cfg` replaces all three by a
+//! model checker: `--cfg loom` explores every interleaving under Rust's memory model, `--cfg drainq_shuttle` runs
+//! random schedules.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `real.rs` | `std` and crossbeam |
 //! | `modelled.rs` | a macro that defines the same names over a model checker; `loom.rs` and `shuttle.rs` call it |
-//! | `cell.rs` | memory without an order of its own, as loom checks it |
+//! | `cell.rs` | a cell of plain memory, with loom's methods |
 //! | `mutants.rs` | deliberate faults, by name |
 //!
-//! All of them share one interface. [`Mutex::lock`] returns a guard, without poisoning. A thread waits on a [`Parker`],
-//! whose [`Unparker`] leaves a token that is never lost.
+//! All builds share one interface. [`Mutex::lock`] always returns a guard, because no lock is poisoned. A thread waits
+//! on a [`Parker`], whose [`Unparker`] leaves a token that is never lost.
 
 #[cfg(any(loom, drainq_shuttle))]
 #[macro_use]
@@ -41,14 +41,14 @@ pub use loom::cell::UnsafeCell;
 
 pub(crate) use mutants::{full_fence, order, planted};
 
-/// The standard library's atomics, also under a model checker, which need not explore these.
+/// The standard library's atomics and locks, also under a model checker, for state that no model has to explore.
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Arc, Mutex, OnceLock};
     pub use std::thread::panicking;
 }
 
-/// Runs `test` once on real threads, or in every interleaving under a model checker.
+/// Runs `test` 200 times on real threads, in every interleaving under loom, or in random schedules under shuttle.
 #[cfg(test)]
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     imp::model(3, test);

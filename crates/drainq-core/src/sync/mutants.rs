@@ -1,7 +1,7 @@
 //! Deliberate faults, by name, which show that the test of an ordering can fail.
 //!
-//! Every ordering and every wake-up that a model argues for calls one of these functions. In a normal build the answer
-//! is a constant, and the compiler removes the call. Under a model checker, or with `--cfg drainq_mutants`, the
+//! Code calls one of these functions for every ordering and every wake-up that a model checks. In a normal build the
+//! answer is a constant, and the compiler removes the call. Under a model checker, or with `--cfg drainq_mutants`, the
 //! variable `DRAINQ_MUTANT` names the fault to make, or several with commas between them. `scripts/mutants/core.py`
 //! lists all of them with the test that fails.
 

@@ -1,9 +1,9 @@
 //! The contents of `sync` on real threads: `std` and crossbeam.
 //!
 //! The locks are those of `std`, which keep no state outside themselves. A thread that waits for a parking_lot lock
-//! goes through a table of the whole process with locks of its own: a fork at that moment would leave these locks
-//! taken in the child, for the child's new locks too. Only under ThreadSanitizer, which does not see through the
-//! locks of `std`, the locks are parking_lot's.
+//! takes locks of a table that the whole process shares. A fork at that moment would leave them taken in the child, and
+//! the child's new locks need the same table. Only with `--cfg drainq_mutants` the locks are parking_lot's, because
+//! ThreadSanitizer, under which such builds run, does not see through the locks of `std`.
 
 pub use std::sync::Arc;
 pub use std::sync::atomic::{self, fence};
@@ -17,7 +17,7 @@ pub use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(drainq_mutants))]
 use std::sync::{PoisonError, TryLockError};
 
-/// A lock whose guard needs no `unwrap`: a panic under it leaves it as it is.
+/// A lock whose guard needs no `unwrap`: a panic of its holder does not poison the lock.
 #[cfg(not(drainq_mutants))]
 #[derive(Debug, Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);

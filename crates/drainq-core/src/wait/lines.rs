@@ -1,14 +1,14 @@
-//! Lines of waiters, one for each thing that is waited for: a partition's room, or an end.
+//! Lines of waiters, one line for each thing that is waited for: room in a partition, or the end of a flush or a queue.
 //!
 //! The state that they wait for is read and written without the lock of the lines. So, as in
-//! [`waiters`](super::waiters), only fences order a waiter's look against the change of another thread. A line is a
+//! [`waiters`](super::waiters), only fences order a waiter's check against the change of another thread. A line is a
 //! [`Tickets`]: its waiters are notified by tokens, in the order in which they came.
 //!
 //! # Invariants
-//! 1. A waiter is counted, runs a SeqCst fence, then is offered what there is. A thread that has changed the state runs a
-//!    SeqCst fence, then reads the count. So either the waiter is offered the change, or that thread finds the waiter.
+//! 1. A waiter is counted, runs a SeqCst fence, then checks the state. A thread that has changed the state runs a
+//!    SeqCst fence, then reads the count. So either the waiter sees the change, or that thread finds the waiter.
 //! 2. The count changes only under the lock, with the waiters. A token does not change it.
-//! 3. Wakers are called without the lock. The token of a waiter that cannot be reached goes to the next of its line.
+//! 3. Wakers are called without the lock. The token of an unreachable waiter goes to the next waiter of the line.
 //!
 //! # Synchronization
 //!
@@ -40,13 +40,13 @@ pub struct Lines<N, A> {
 }
 
 impl<N: Ord + Copy, A> Lines<N, A> {
-    /// Makes no lines.
+    /// Makes an empty set of lines.
     pub fn new() -> Self {
         Self { count: AtomicUsize::new(0), state: Mutex::new(State { by_name: BTreeMap::new(), last_ticket: 0 }) }
     }
 
-    /// Wakes the waiters that have what they wait for. Call this after each change of the state. `look` returns what
-    /// there is for a line; it is called under the lock.
+    /// Wakes the waiters for which there is something. Call this after each change of the state. `look` returns what
+    /// there is for a line. This method calls `look` under the lock.
     #[inline]
     pub fn wake(&self, look: impl Fn(&A) -> Offer) {
         full_fence("lines_wake_fence");
@@ -55,8 +55,8 @@ impl<N: Ord + Copy, A> Lines<N, A> {
         }
     }
 
-    /// Adds a waiter to the line that `name` gives for its ticket; a waiter that waits again keeps its `ticket`.
-    /// Returns the ticket.
+    /// Adds a waiter to the line whose name `name` returns for the waiter's ticket. A waiter that waits again passes
+    /// its old `ticket`; `None` makes a new ticket. Returns the ticket.
     pub fn enter(
         &self,
         ticket: Option<Ticket>,
@@ -85,7 +85,7 @@ impl<N: Ord + Copy, A> Lines<N, A> {
         });
     }
 
-    /// Changes the waiters, notifies those that have what they wait for, and wakes them without the lock.
+    /// Changes the waiters, notifies those for which there is something, and wakes the notified ones without the lock.
     fn change<R>(&self, look: impl Fn(&A) -> Offer, change: impl FnOnce(&mut State<N, A>) -> R) -> R {
         let (answer, mut wakes) = {
             let mut state = self.state.lock();

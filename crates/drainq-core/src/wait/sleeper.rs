@@ -1,4 +1,4 @@
-//! The sleep of a drain thread: it misses no item, and a producer wakes it.
+//! The sleep of a drain thread: the thread misses no item, and a producer wakes the thread.
 //!
 //! A drain thread that found no item while items arrive frequently first *naps* for a short fixed time. Only a
 //! partition that is at least half full ends the nap early. So batches form, and a fast stream of items costs at most
@@ -11,15 +11,15 @@
 //!    sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock and
 //!    releases it between its two steps (`sync_with_producers`). The second check sees the item of a produce call that
 //!    held the lock before. A produce call that holds the lock later sees the state.
-//! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap, and only the thread whose compare-and-swap succeeds
-//!    wakes the sleeper: a thousand producers make one wake-up.
+//! 2. A producer changes the state from `NAP` or `IDLE` to `AWAKE` by a compare-and-swap, and wakes the sleeper only if
+//!    that succeeds: a thousand producers make one wake-up.
 //! 3. Unparking a thread that is not parked yet leaves a token: a wake-up between the second check and the park ends
 //!    the park at once.
 //! 4. A thread whose time ran out while the state was still `IDLE` may leave the state, run any code and park again
-//!    ([`Sleeper::sleep_on`]). For the producers it never stopped sleeping, so it needs no lock. It must still look for
-//!    work, because a token that was left while it was awake also ends a park, and leaves the state as it is.
+//!    ([`Sleeper::sleep_on`]). For the producers the thread never stopped sleeping, so it needs no lock. The thread
+//!    must still look for work: a token left while it was awake also ends a park, and the state is then still `IDLE`.
 //!
-//! Source: Dekker's argument is that of the event counts of folly and crossbeam-channel. crossbeam-epoch also has a
+//! Source: Dekker's argument is that of the event counts of folly and crossbeam-channel. crossbeam-epoch also uses a
 //! locked instruction instead of the fence. The nap is the first step of SkyWalking's idle back-off.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -89,8 +89,8 @@ impl Sleeper {
     /// Sets the state to asleep and runs the second check, `work`: returns true if the thread may park, and false,
     /// with the state awake again, if `work` found something.
     ///
-    /// Before the check it calls `sync_with_producers`, which takes and releases the producers' lock, if they share one
-    /// (invariant 1). Before a nap that call may do nothing, because a nap ends by itself.
+    /// Before the check this method calls `sync_with_producers`, which takes and releases the producers' lock, if they
+    /// share one (invariant 1). Before a nap `sync_with_producers` may do nothing, because a nap ends by itself.
     pub fn fall_asleep(&self, depth: Depth, sync_with_producers: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
         self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
         sleeper_fence();
@@ -111,8 +111,8 @@ impl Sleeper {
 
     /// Sleeps on `parker` until woken, `timeout` at most; returns at once if the second check, `work`, finds something.
     ///
-    /// Returns whether the thread is still idle for its producers. Then it may [`Self::sleep_on`] if it finds no work;
-    /// otherwise it must [`Self::wake_up`] before it takes items (invariant 4).
+    /// Returns whether the thread is still idle for its producers. If so, the thread may [`Self::sleep_on`] if it finds
+    /// no work, and must [`Self::wake_up`] before it takes items (invariant 4).
     pub fn sleep(
         &self,
         parker: &Parker,

@@ -1,8 +1,8 @@
 //! The sleep of a thread until its ticket is notified, without the lock of its queue.
 //!
-//! A sleeping thread reads its own flag, which the thread that notifies it sets. So a thread that gave up an
-//! interpreter's lock to sleep never takes the queue's lock, and a fork that is made under the interpreter's lock
-//! finds the queue's lock free.
+//! A sleeping thread reads its own flag, which the notifying thread sets. So a thread that gave up an interpreter's
+//! lock to sleep never takes the queue's lock, and a fork that is made under the interpreter's lock finds the queue's
+//! lock free.
 //!
 //! # Invariants
 //! 1. The flag is set, with `Release`, before the thread is unparked, and read with `Acquire`.

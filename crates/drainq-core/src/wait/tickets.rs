@@ -1,10 +1,10 @@
 //! The waiters of a queue, under the lock of that queue: in order of arrival, each with a ticket.
 //!
 //! The multi-queue and the set queue keep their waiters here. A notification is a *token*, a permission to try, not an
-//! item: the notified waiter tries again, and if another thread was faster it enters again with its old ticket, so it
-//! keeps its place. A token that its waiter will not use (timeout, Ctrl-C, cancellation) goes to the next waiter. So
+//! item. The notified waiter tries again. If another thread was faster, the waiter enters again with its old ticket and
+//! so keeps its place. A token that its waiter will not use (timeout, Ctrl-C, cancellation) goes to the next waiter. So
 //! does a token whose waiter does not run, because its event loop is busy or stopped: the token *lapses* when another
-//! waiter finds it unused at two reads of [`TokenNumbers`] in a row.
+//! waiter finds the token unused at two reads of [`TokenNumbers`] in a row.
 //!
 //! Each waiter *needs* a number of items, or an amount of room. A waiter that needs several items is notified when
 //! there are enough. If there may never be enough, because a full sub-queue blocks its producers, the first such waiter
@@ -12,9 +12,9 @@
 //!
 //! # Invariants
 //! 1. `tokens` holds the tickets whose waiters were notified and have neither left nor entered again, and whose token
-//!    has not lapsed; `promised` is the sum of their needs.
-//! 2. After [`Tickets::notify`] each waiter in `waiting` needs more than is available and not promised. So no waiter
-//!    sleeps while there is enough for it, and no waiter is notified in vain.
+//!    has not lapsed. `promised` is the sum of `Token::need`, which is at most what was available for the token.
+//! 2. After [`Tickets::notify`] each waiter in `waiting` needs more than the unpromised rest of what is available. So
+//!    no waiter sleeps while there is enough for it. `notify` never promises more than is available.
 //! 3. A ticket is never given out twice, so a late `leave` of a ticket that is gone does nothing.
 //! 4. `holder` is the only waiter that holds items while it waits for more.
 //! 5. `numbers` has the smallest number of an unused token, and the last number given. They are hints: a thread reads
@@ -29,9 +29,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The means to resume one waiter: unparks a thread, or asks an event loop to resume a task.
 pub trait Wake: Send {
-    /// Wakes the waiter; returns false if it cannot be reached now, so that its token goes to the next.
+    /// Wakes the waiter. Returns false if the waiter cannot be reached now, so that its token goes to the next waiter.
     ///
-    /// Called without any lock held.
+    /// The caller holds no lock.
     fn wake(self: Box<Self>) -> bool;
 }
 
@@ -44,14 +44,14 @@ pub type Wakes<G> = Vec<(G, Ticket, Box<dyn Wake>)>;
 /// The request of a waiter.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The number of items, or the room.
+    /// The number of items, or the amount of room, that the waiter needs.
     pub need: usize,
     /// The tag by which [`Tickets::notify_tagged`] finds the waiter.
     pub tag: u64,
 }
 
 impl Request {
-    /// Makes a request for this many, without a tag.
+    /// Makes a request for `need` items, or for as much room, without a tag.
     pub fn of(need: usize) -> Self {
         Self { need, tag: 0 }
     }
@@ -67,10 +67,10 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Ends every wait, as a shutdown does.
+    /// The offer that ends every wait, as at a shutdown.
     pub const END: Self = Self::of(usize::MAX);
 
-    /// This many items, or this much room.
+    /// Makes an offer of `available` items, or of as much room.
     pub const fn of(available: usize) -> Self {
         Self { available, is_stuck: false }
     }
@@ -94,13 +94,13 @@ pub struct TokenNumbers {
     last: AtomicU64,
 }
 
-/// The number of no token.
+/// The value of `oldest_unused` if no token is unused.
 const NONE: u64 = u64::MAX;
 
 impl TokenNumbers {
-    /// Finds the tokens that were given before the last call and are still unused.
+    /// Finds the tokens that were given before the previous call and are still unused.
     ///
-    /// `before` is kept by the caller from call to call: the last number that had been given.
+    /// The caller keeps `before` from call to call. It holds the last token number given up to the previous call.
     pub fn stalled(&self, before: &mut Option<u64>) -> Option<Stalled> {
         let (oldest, last) = (self.oldest_unused.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
         before.replace(last).filter(|&before| oldest != NONE && oldest <= before).map(Stalled)
@@ -158,8 +158,8 @@ impl Tickets {
         self.numbers.clone()
     }
 
-    /// Adds a waiter, at the position of its ticket. A new ticket is larger than all before. Its token, if it has
-    /// one, is used; [`Tickets::notify`] must follow.
+    /// Adds a waiter at the position of its ticket. A new ticket is larger than all earlier tickets. If the ticket has
+    /// a token, the token counts as used. [`Tickets::notify`] must follow.
     ///
     /// Returns the former waker of the ticket, to be dropped without the lock.
     pub fn enter(&mut self, ticket: Ticket, request: Request, waker: Box<dyn Wake>) -> Option<Box<dyn Wake>> {
@@ -199,8 +199,8 @@ impl Tickets {
         }
     }
 
-    /// Whether `ticket` may hold items while it waits: no other waiter does, and `ticket` is the first that needs
-    /// several.
+    /// Whether `ticket` may hold items while it waits: no other waiter holds items, and `ticket` is the first that
+    /// needs several items.
     pub fn may_hold(&self, ticket: Ticket) -> bool {
         match self.holder {
             Some(holder) => holder == ticket || planted("tickets_holder"),
@@ -222,7 +222,7 @@ impl Tickets {
         self.holder = Some(ticket);
     }
 
-    /// Notifies waiters in order until all that is available is promised; moves them to `wakes`.
+    /// Notifies waiters in order, until no waiter can use what is available and unpromised. Moves them to `wakes`.
     #[inline]
     pub fn notify<G: Copy>(&mut self, offer: Offer, from: G, wakes: &mut Wakes<G>) {
         while let Some(rest) = offer.available.checked_sub(self.promised).filter(|&rest| rest > 0) {

@@ -143,7 +143,7 @@ impl Waiter<'_> {
         self.answers_notification = waited && self.bell.is_notified.load(Ordering::Relaxed);
     }
 
-    /// Leaves the waiters after success, which uses up the notification.
+    /// Leaves the waiters after success, which uses the notification that ended the last wait, if there was one.
     pub fn served(mut self) {
         self.is_served = true;
     }

@@ -1,6 +1,6 @@
 //! A batch queue as plain lists, and a check that the real one agrees after each operation.
 //!
-//! One thread, drainers moved by hand: so every operation has one right outcome. Operations may happen during a pass:
+//! One thread makes each step of the drainers, so every operation has one right outcome. Operations may come in a pass:
 //! moves then stay pending, items come into partitions that are being drained, the queue closes or is cut.
 
 pub mod pool;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Passes of the queue take no more than this many times the largest batch.
+/// A pass of the queue stops taking once it holds this many times the largest batch.
 const PASS: usize = 4;
 
 /// What may happen to a queue. Numbers are taken modulo what there is.
@@ -24,7 +24,7 @@ pub enum Op {
     ProduceMany(u8, u8),
     /// Gives each partition to the thread whose number is next in the list.
     Move(Vec<u8>),
-    /// A pass of a thread. A batch fails if the bit of its number is set. The inner operations
+    /// A thread makes a pass. Batch n fails if bit n modulo 8 of the second number is set. The inner operations
     /// happen after the items were taken and before the first batch.
     Pass(u8, u8, Vec<Op>),
     Close,
@@ -59,7 +59,7 @@ struct Type {
     failed: u64,
 }
 
-/// The real queue and what it should be.
+/// The real queue, and the lists with which it must agree.
 pub struct Checked {
     queue: Arc<BatchQueue<Box<Item>>>,
     rebalancer: Rebalancer<Box<Item>>,
@@ -81,7 +81,7 @@ pub enum Producers {
     Lock,
     /// Nothing.
     NoLock,
-    /// One or the other, in turn; for queues without a capacity of the whole.
+    /// Nothing and a lock in turn; for queues without a capacity that all partitions share.
     Any,
 }
 
@@ -91,7 +91,7 @@ impl Checked {
         Self::of(settings, Producers::Any)
     }
 
-    /// A queue with these settings and producers.
+    /// Makes a queue with these settings and producers.
     pub fn of(settings: Settings, producers: Producers) -> Self {
         let queue = Arc::new(BatchQueue::new("model", settings, Grouping::ByKey));
         let threads = queue.thread_count();

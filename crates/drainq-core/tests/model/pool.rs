@@ -31,7 +31,7 @@ struct Known {
 }
 
 impl Known {
-    /// Whether a thread could find work here if the queue may have one more.
+    /// Whether a thread could find work here if the queue may have one more loan.
     fn has_work(&self) -> bool {
         let slots = self.queue.thread_count();
         let free = |partition: usize| !self.lent.contains(&(partition % slots));
@@ -42,7 +42,7 @@ impl Known {
     }
 }
 
-/// Runs the operations, checks after each request for work, and sees everything to its end.
+/// Runs the operations, checks after each request for work, then drains and ends all queues.
 pub fn run(threads: usize, ops: &[PoolOp]) {
     let pool: Scheduler<Box<Item>, usize> = Scheduler::new(threads);
     let mut threads_of_pool: Vec<_> = (0..threads).map(|_| pool.thread()).collect();
@@ -105,7 +105,7 @@ fn produce(known: &mut Known, key: u8) {
     known.produced += u64::from(accepted);
 }
 
-/// Checks a request for work: the thread got a slot that no thread has, or there was none for it.
+/// Checks a request for work: the thread got a slot that no other thread has, or there was no slot to lend.
 fn note(queues: &mut [Known], threads: usize, loan: Option<&mut Loan<'_, Box<Item>, usize>>) {
     let open = queues.iter().filter(|known| !known.closed).count();
     let share = if open > 1 { (threads - 1).max(1) } else { threads };
@@ -117,7 +117,7 @@ fn note(queues: &mut [Known], threads: usize, loan: Option<&mut Loan<'_, Box<Ite
             assert!(known.lent.len() <= share, "one queue has {} of {threads} threads", known.lent.len());
         }
         None => {
-            // A closed queue counts until its last slot has ended, so a share may be smaller than here.
+            // A closed queue counts until its last slot has ended, so the share may be smaller than that of `open`.
             let share = (threads - 1).max(1);
             for known in queues.iter().filter(|known| known.lent.len() < share) {
                 assert!(!known.has_work(), "{:?} are queued, slots {:?} lent", known.queued, known.lent);

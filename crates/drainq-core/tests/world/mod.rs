@@ -17,10 +17,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a producer waits for room before it looks again.
+/// How long a producer waits for room before it tries again.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Who produced it, and its number among the items of that producer and key.
+/// An item: its key, its producer, and its number among the items of that producer and key.
 pub struct Item {
     pub key: Key,
     pub producer: u32,
@@ -37,9 +37,9 @@ pub type Queue = BatchQueue<Box<Item>>;
 
 /// One handler: it fails each `fail_every`th call, if that is not 0.
 pub struct Handler {
-    /// Relaxed, so that the check puts no order between threads that would hide a race.
+    /// Whether a thread is inside. Accessed Relaxed, so that the check puts no order between threads and hides no race.
     inside: AtomicBool,
-    /// The last number of each producer, and calls: plain memory.
+    /// The last number of each producer, and the number of calls: plain memory.
     memory: UnsafeCell<(HashMap<u32, u64>, u64)>,
     fail_every: u64,
     seen: AtomicU64,
@@ -93,7 +93,7 @@ pub struct Produced {
 /// Threads that several queues share.
 pub type Pool = Scheduler<Box<Item>, Arc<World>>;
 
-/// Drains the queues of a pool as one of its threads, until it is stopped and all of them have ended.
+/// Drains the queues of a pool as one of its threads, until the pool is stopped and all queues have ended.
 pub fn serve(pool: &Pool) {
     let mut me = pool.thread();
     while let Some(mut loan) = me.borrow() {
@@ -110,14 +110,14 @@ pub struct World {
     /// By key; read without a lock, which would put an order between passes.
     handlers: Table<Handler>,
     registration: Mutex<()>,
-    /// The producers' lock, if they have one, as Python's have the GIL.
+    /// The producers' lock, if they share one; the producers of Python share the GIL.
     lock: Option<Mutex<()>>,
     pub produced: Produced,
     pub stopped: atomic::AtomicBool,
 }
 
 impl World {
-    /// A queue whose producers have one lock, or none.
+    /// Makes a world around a queue whose producers share a lock, or no lock.
     pub fn new(queue: Queue, locked: bool) -> Arc<Self> {
         Arc::new(Self {
             lock: locked.then(|| Mutex::new(())),
@@ -129,7 +129,7 @@ impl World {
         })
     }
 
-    /// A new type with a handler of its own.
+    /// Adds a type with its own handler.
     pub fn add_handler(&self, weight: f64, fail_every: u64) -> Key {
         let _one_at_a_time = self.registration.lock();
         let key = self.queue.add_type(weight);
@@ -145,7 +145,7 @@ impl World {
         self.stopped.load(ModelOrdering::Relaxed)
     }
 
-    /// Produces one item, waiting for room; false once the queue is closed.
+    /// Produces one item, and waits for room if there is none. Returns false once the queue is closed.
     pub fn produce(&self, producer: u32, key: Key, number: u64) -> bool {
         self.produced.offered.fetch_add(1, Ordering::Relaxed);
         let partition = self.queue.partition_of(key);

@@ -45,7 +45,7 @@ impl Drop for Caller {
         // Without an interpreter there is nothing to call and nothing to give back.
         gil::held(|py| {
             self.end(py);
-            // SAFETY: it is not used again.
+            // SAFETY: `shared` is not used again.
             unsafe { ManuallyDrop::drop(&mut self.shared) };
         });
     }

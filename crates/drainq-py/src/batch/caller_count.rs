@@ -6,11 +6,11 @@
 //!    GIL held.
 //! 2. The garbage collector is shown the callables while the queue is open and quiet, and again when
 //!    there is no caller left; in between they count as held from outside. So the collector can find out
-//!    that only the callables hold the queue. Then it first calls the weak reference on the queue's object
-//!    (`queue/mod.rs`), which closes the queue. The collector checks once more before it empties anything, and finds
-//!    that the callables are held. The queue delivers, its threads end, and the next collection finds callables that
-//!    are never called again.
-//! 3. What the collector is shown changes with the GIL held only, except at the end of the last caller. A
+//!    that only the callables hold the queue. Then it first calls the callback of the weak reference on
+//!    the queue's object (`shared_queue/mod.rs`), which closes the queue. The collector checks again before it clears
+//!    anything, and finds that the callables are held. The queue delivers, its threads end, and the next collection
+//!    finds callables that are never called again.
+//! 3. What the collector is shown changes only with the GIL held, except at the end of the last caller. A
 //!    collection that overlaps this end may take garbage for held, never the reverse.
 //!    Without a GIL the collector stops the attached threads meanwhile.
 //! 4. `on_close` is called once for a queue that had threads, after every handler call, on one thread:
@@ -73,8 +73,8 @@ impl CallerCount {
         self.all.load(Ordering::Acquire) > 0
     }
 
-    /// Counts one caller less that drains, unless it is the last: that one calls `on_close` first. True if it was
-    /// counted.
+    /// Removes a draining caller, unless it is the last, which must call `on_close` first. Returns true if the caller
+    /// was removed.
     pub fn leave_unless_last(&self) -> bool {
         let fewer = |draining: usize| (draining > 1).then(|| draining - 1);
         let left = self.draining.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer).is_ok();

@@ -1,16 +1,15 @@
 //! The reports of items that are not handled: one warning in the log and one call of `on_drop` for each
 //! reason, at most once a second (`drop_counts.rs` in the core). Every item is in one report.
 //!
-//! A count that is added within a second of a report waits for the next count of the same reason, a flush, a shutdown,
-//! the exit, or an alarm of drainq's timer. The end of the queue may be in a finaliser, which runs on any thread and
-//! under any lock, so it reports nothing: the alarm keeps the counts alive.
+//! A count that is added within a second of a report waits for the next count of the same reason after that second, a
+//! flush, a shutdown, the exit, or an alarm of drainq's timer. The queue may end in a finaliser, which runs on any
+//! thread and under any lock. So the end of a queue reports nothing: the alarm keeps the counts alive.
 //!
 //! # Invariants
 //! 1. Each count that the core's `DropCounts` returns is reported once.
 //! 2. No Python code runs while `reports` is locked.
-//! 3. While counts wait there is one alarm, unless the process ends or no alarm could be set: then they were reported at
-//!    once.
-//! 4. A report is made by the timer, or on a thread that called the queue: never by a finaliser.
+//! 3. While counts wait there is one alarm. If the process ends or no alarm can be set, they are reported at once.
+//! 4. A report is made by the timer, by a drain thread, or on a thread that called the queue: never by a finaliser.
 
 use super::interpreter_exit::{self, Live};
 use crate::fork::{self, Renew};

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. No Python code runs while `by_key` is locked; so a handler that was replaced ends after the lock.
-//! 2. `wanting_idle` counts the handlers in `by_key` that have `on_idle`, and the core's queue counts them by key and has
-//!    their weights. All of it changes in one hold of `by_key`.
+//! 2. `wanting_idle` counts the handlers in `by_key` that have `on_idle`. The core's queue counts these by key, and has
+//!    the weights of all handlers. All this changes in one hold of the lock of `by_key`.
 
 use super::handler::Handler;
 use super::types::item::Item;
@@ -62,7 +62,7 @@ impl Handlers {
         old.is_some()
     }
 
-    /// Counts the idle calls that a handler, and its predecessor, request.
+    /// Counts a new handler (`more`: it has `on_idle`), and no longer counts the old one (`less`).
     fn count_wanting_idle(&self, queue: &BatchQueue<Item>, key: Key, more: bool, less: Option<&Registered>) {
         if more {
             self.wanting_idle.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl Handlers {
 
     /// Removes all handlers and gives their references back.
     pub fn clear(&self) {
-        // Let go of when the lock is free again: their end may run Python code.
+        // Dropped after the lock is released, because the end of a handler may run Python code.
         let _handlers = mem::take(&mut *self.by_key.lock());
     }
 }

@@ -28,7 +28,7 @@ pub trait Live: Send + Sync {
     /// Shuts the queue down (step 3).
     fn end_at_exit(&self, py: Python<'_>) -> PyResult<()>;
 
-    /// Returns the queue of this process, if this is one: its items are accounted for (`losses.rs`).
+    /// Returns the core's queue, if this object is a queue, for the counts of `losses.rs`.
     fn counted(&self) -> Option<&BatchQueue<Item>> {
         None
     }

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `queue/` | `BatchQueue`, the class, with its methods |
 //! | `shared_queue/` | the state that a queue's object and its drain threads share: produce, deliver, rebalance, shut down |
-//! | `routing.rs`, `batch_callables.rs`, `per_process.rs`, `drop_reports.rs` | its parts |
+//! | `routing.rs`, `batch_callables.rs`, `per_process.rs`, `drop_reports.rs` | the parts of this state |
 //! | `gil_yield.rs` | the GIL, between producers and drain threads; `no_gil_yield.rs` where there is none |
 //! | `waiting_tasks.rs` | the asyncio tasks that wait for room, a flush or the end |
 //! | `types/` | objects as ring items; types as numbers |

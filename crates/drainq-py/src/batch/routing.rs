@@ -1,12 +1,12 @@
-//! `Routing`: the rules for an item's type, its partition and its weight; and `RouteCache`: from the address of a name (a
-//! class, or a value of the dispatch key) to the key and the partition of its items.
+//! `Routing`: the rules for an item's type, its partition and its weight. `RouteCache` maps the address of a name (a
+//! class, or a value of the dispatch key) to the key and the partition of the name's items.
 //!
 //! # Invariants
 //! 1. A queue has two caches, and at most one of them is in use: of classes, if the class of an item is its type, or of
 //!    the firsts of equal names, if there is a dispatch key. A name is in the cache only if it alone decides key and
 //!    partition (no selector, no `len_of`), and only after the drain threads were started. If partitions take turns
 //!    (`round_robin`), it decides only the key, and the partition of the route is replaced at each push.
-//! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
+//! 2. A cache's partitions belong to the queue of this process: they never move, and live as long as the
 //!    `SharedQueue` that the cache is a field of. A forked child starts with an empty cache. The names are
 //!    kept alive by `types/keys.rs`, so an object at the address of a name is that name.
 
@@ -142,8 +142,8 @@ impl Routing {
         }
     }
 
-    /// Whether the name of an item's type alone decides its key and its weight, and its partition too, or the
-    /// partitions take turns (invariant 1).
+    /// Whether the name of an item's type alone decides the item's key, its weight and, unless the partitions take
+    /// turns, its partition (invariant 1).
     #[inline]
     pub fn is_by_name(&self) -> bool {
         (self.is_sticky() || self.turns().is_some()) && self.len_of.is_none()
@@ -173,7 +173,7 @@ impl Routing {
         self.named_routes.clear();
     }
 
-    /// Makes the ring item of an object, with the object's weight where `len_of` is given.
+    /// Makes the ring item of an object, with the object's weight if `len_of` is given.
     pub fn ring_item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
         Item::of(object, key, self.weight_of(object)?)
     }

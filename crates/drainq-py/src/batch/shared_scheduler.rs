@@ -111,7 +111,7 @@ impl Pool {
 
 /// Lets all pools end with their last queue; the next queue makes new ones.
 pub fn stop_all() {
-    // Moved out first: the end of a pool's last reference may run Python code.
+    // Moved out of the lock first, because dropping the last reference to a pool may run Python code.
     let pools = std::mem::take(&mut *POOLS.lock());
     pools.iter().for_each(|pool| pool.scheduler().stop());
 }

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 /// Returns the counters of `shared` now.
 pub fn take<'py>(py: Python<'py>, shared: &SharedQueue) -> PyResult<Bound<'py, PyAny>> {
-    // First the counters: every type in them has a name by then.
+    // The counters are read before the names, so that every type in them has a name.
     let snapshot = shared.queue().snapshot();
     let types: Vec<_> = shared.routing.keys.names(py).into_iter().zip(snapshot.types.iter().map(of_type)).collect();
     let threads: Vec<_> = (0..)

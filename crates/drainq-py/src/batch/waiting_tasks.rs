@@ -1,12 +1,12 @@
 //! The asyncio tasks that wait for room in a partition, for the end of a flush, or for the end of the queue.
 //!
 //! # Invariants
-//! 1. A task enters with the GIL held, and is notified of the room or the end that there is then. A drain thread takes
-//!    items without the GIL, and notifies the tasks as soon as it holds the GIL. It ends its pass with the GIL held, and
-//!    then notifies them again, as does each thread that closes or cuts the queue, or ends calling its handlers. So
+//! 1. A task enters with the GIL held, and is notified at once if there is room or its end has come. A drain thread
+//!    takes items without the GIL. It notifies the tasks as soon as it holds the GIL, and again at the end of its pass.
+//!    So does each thread that closes or cuts the queue, or has made its last handler call, with the GIL held. Hence
 //!    either the task sees what it waits for, or that thread finds the task. Without a GIL the fences of
 //!    `drainq_core::wait::lines` have this effect.
-//! 2. A notification is a token (`drainq_core::wait::tickets`). For one place there is one unused token; a task that
+//! 2. A notification is a token (`drainq_core::wait::tickets`). A free place has at most one unused token. A task that
 //!    ends without having used its token passes it on.
 //! 3. In a queue with a capacity, or with weights, each pass notifies all tasks that wait for room, because the first
 //!    may need more than there is.
@@ -80,7 +80,7 @@ impl TaskPlace {
         Self { tasks, awaited: Awaited::Room(partition), ticket: None }
     }
 
-    /// Makes a place that is not entered, for a task that waits until `is_over`, which then stays so.
+    /// Makes a place that is not entered, for a task that waits until `is_over` is true, as it then stays.
     pub fn for_end(tasks: Arc<WaitingTasks>, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { tasks, awaited: Awaited::End(Arc::new(is_over)), ticket: None }
     }

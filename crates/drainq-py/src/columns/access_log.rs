@@ -10,7 +10,7 @@ use drainq_core::access_log::validity_bitmap::ValidityBitmap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Bytes of a line for which room is made beforehand.
+/// The bytes that are reserved for a line before the lines are read.
 const USUAL_LINE: usize = 200;
 
 /// A line that is no record: its place, the line, the reason.
@@ -22,7 +22,7 @@ type Buffers<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, B
 type Columns<'py> = (usize, Vec<Buffers<'py>>, Vec<(usize, Bound<'py, PyBytes>, &'static str)>);
 
 /// The prefix of each line, its fields (the text in front, the meaning, the scale), and the text after the last one;
-/// for lines of JSON None, and the texts in front are paths of keys.
+/// for lines of JSON the last text is None, and the texts in front are paths of keys.
 type Declared = (String, Vec<(String, String, f64)>, Option<String>);
 
 /// Reads lines of an access log into columns, without the GIL.

@@ -12,7 +12,7 @@ pub use sketches::{check_sketches, merge_sketches, sketch_lists, sketch_percenti
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Copies numbers into `bytes`, in the machine's order.
+/// Copies numbers into a Python `bytes`, in the machine's byte order.
 fn to_bytes<'py, T: Copy, const N: usize>(
     py: Python<'py>,
     values: &[T],

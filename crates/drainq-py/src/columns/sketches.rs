@@ -1,7 +1,7 @@
 //! Columns of sketches, over the buffers of Arrow arrays: makes them from lists of numbers, merges lists, and queries.
 //!
-//! A list lies between two offsets, which are int32, one more than there are lists. Empty bytes and NaN stand for nulls.
-//! Offsets that do not fit their values are a ValueError.
+//! A list lies between two int32 offsets; there is one more offset than lists. Empty bytes and NaN stand for nulls.
+//! Offsets that do not fit their values raise a ValueError.
 
 use super::to_bytes;
 use crate::{core_errors, errors, gil};
@@ -15,7 +15,7 @@ type Sketches<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// The reason why sketches could not be made.
 enum ColumnRefusal {
-    /// Of the sketch at this place.
+    /// The sketch at this place could not be made.
     Sketch(usize, SketchRefusal),
     /// Offsets beyond the values.
     Ends,

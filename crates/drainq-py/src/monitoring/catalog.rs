@@ -1,4 +1,4 @@
-//! Every metric family of drainq, written once: the endpoint, the documents and the dashboard are held to this table.
+//! Every metric family of drainq, written once: the endpoint, the documents and the dashboard agree with this table.
 //!
 //! Names follow Prometheus: `drainq_`, the kind of object, what is counted, the unit if it is not items. A counter's
 //! samples end in `_total`, which is not part of the family's name.
@@ -63,7 +63,7 @@ macro_rules! families {
         outcomes {$(#[doc = $outcome_help:literal] $outcome:ident $counter:ident,)*}
         $(#[doc = $later_help:literal] $later_id:ident: $later_kind:ident $later_name:literal [$($later_label:literal),*])*
     ) => {
-        /// The number of a family in [`FAMILIES`]; those of a batch queue's outcomes are named like these.
+        /// The number of a family in [`FAMILIES`]. The family of a batch queue's outcome has the outcome's name here.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FamilyId { $(#[doc = $help] $id,)* $(#[doc = $outcome_help] $outcome,)* $(#[doc = $later_help] $later_id),* }
 
@@ -178,9 +178,9 @@ macro_rules! all_families {
             SetGot: Counter "drainq_set_got" ["queue"]
             /// Items refused because an equal one was known.
             SetDuplicates: Counter "drainq_set_duplicates" ["queue"]
-            /// Threads that wait for an item.
+            /// Threads and tasks that wait for an item.
             SetBlockedGetters: Gauge "drainq_set_blocked_getters" ["queue"]
-            /// Threads that wait for room.
+            /// Threads and tasks that wait for room.
             SetBlockedPutters: Gauge "drainq_set_blocked_putters" ["queue"]
             /// Messages that are due.
             DelayedReady: Gauge "drainq_delayed_ready" ["queue"]

@@ -1,9 +1,9 @@
 //! The endpoint: one thread that accepts, reads, answers and closes, without the GIL.
 //!
 //! # Invariants
-//! 1. There are at most [`MOST_CONNECTIONS`]. One more takes the place of the oldest, so that clients that send their
+//! 1. There are at most [`MOST_CONNECTIONS`] connections. One more closes the oldest, so that clients that send their
 //!    request slowly, or not at all, do not keep other clients out.
-//! 2. A connection lives for [`LONGEST`] at most, and holds at most [`http_answer::LARGEST_HEAD`] bytes of a request.
+//! 2. A connection lives [`LONGEST`] plus [`LONGEST_GOODBYE`] at most, and reads until [`http_answer::LARGEST_HEAD`].
 //! 3. The thread ends, and its connections with it, soon after [`Endpoint::close`]. The process does not wait for it.
 //! 4. In a forked child there is no thread; [`Endpoint::forget_in_child`] closes the child's copy of the listening
 //!    socket. Each connection is shut down before it is closed, which ends it for a child's copy too.
@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections at one time.
+/// The most connections at one time.
 const MOST_CONNECTIONS: usize = 32;
 
 /// The time that a client may take for its request and for reading the answer.
@@ -36,18 +36,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Endpoint {
     address: SocketAddr,
     closing: Arc<AtomicBool>,
-    /// Until the thread has ended. Locked with the GIL held, which is kept meanwhile.
+    /// None while a call waits for the thread's end, and afterwards. Locked with the GIL held, which is kept meanwhile.
     open: Mutex<Option<Open>>,
 }
 
-/// The socket of the thread, and what is disconnected by its end.
+/// The socket of the thread, and a channel that the thread's end disconnects.
 pub struct Open {
     listener: Weak<TcpListener>,
     ended: Receiver<()>,
 }
 
 impl Endpoint {
-    /// Listens at this address and starts the thread.
+    /// Listens at the first of these addresses that is free, and starts the thread.
     pub fn open(address: &[SocketAddr]) -> io::Result<Self> {
         let listener = Arc::new(TcpListener::bind(address)?);
         listener.set_nonblocking(true)?;
@@ -107,9 +107,8 @@ impl Endpoint {
         {
             use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
             let listener = open.listener.upgrade();
-            // SAFETY: the descriptor is open, for the thread had not dropped its listener at the fork. The child has no
-            // such thread, and the thread's listener in its memory is never used or dropped: so the descriptor is closed
-            // once.
+            // SAFETY: the descriptor is open, because the thread had not dropped its listener at the fork. The child
+            // has no such thread, and never uses or drops the listener in its memory. So the descriptor is closed once.
             drop(listener.as_ref().map(|it| unsafe { OwnedFd::from_raw_fd(it.as_raw_fd()) }));
             mem::forget(listener);
         }
@@ -216,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// Whether there is time left. A client whose request did not come in time gets the answer `too_slow`.
+    /// Whether there is time left. A client that has sent only a part of its request gets the answer `too_slow`.
     fn is_in_time(&mut self, now: Instant) -> bool {
         if now < self.deadline {
             return true;
@@ -248,7 +247,7 @@ impl Connection {
                 }
                 Exchange::Answer(bytes, sent) if *sent == bytes.len() => {
                     // A close at once, with unread bytes, would discard the answer. If the client is gone, the
-                    // next read says so.
+                    // next read fails.
                     let _ = self.stream.shutdown(Shutdown::Write);
                     self.deadline = now + LONGEST_GOODBYE;
                     self.exchange = Exchange::Goodbye;
@@ -266,7 +265,7 @@ impl Drop for Connection {
     }
 }
 
-/// Adds the bytes that have come, of which a head has few. An error at the end of the stream.
+/// Adds the bytes that have come, at most 2,048 of them. Returns an error at the end of the stream.
 fn read_into(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = [0; 2048];
     match stream.read(&mut chunk)? {

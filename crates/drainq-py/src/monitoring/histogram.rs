@@ -18,7 +18,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Makes a histogram without values. `bounds` rise, and are at most [`MOST_BOUNDS`].
+    /// Makes a histogram without values. `bounds` are ascending, and there are at most [`MOST_BOUNDS`].
     pub fn new(bounds: &'static [u64], unit: f64) -> Self {
         debug_assert!(bounds.len() <= MOST_BOUNDS && bounds.is_sorted());
         Self { bounds, unit, counts: Default::default(), sum: AtomicU64::new(0) }
@@ -31,7 +31,7 @@ impl Histogram {
         add(py, &self.sum, value);
     }
 
-    /// Returns the counts of now.
+    /// Returns the current counts.
     pub fn read(&self) -> SampleValue {
         let mut count = 0;
         let mut below = |bucket: usize| {

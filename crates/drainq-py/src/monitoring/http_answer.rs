@@ -8,7 +8,7 @@ use super::prometheus_text::TextFormat;
 use super::sample::Reading;
 use crate::fork;
 
-/// A request with a larger head is refused.
+/// A request whose head is not complete after this many bytes is refused.
 pub const LARGEST_HEAD: usize = 8192;
 
 const INDEX: &str =
@@ -42,7 +42,7 @@ impl Answer {
         self
     }
 
-    /// Returns the answer to `method`: to HEAD without the body, and a refusal to all but GET and HEAD.
+    /// Returns this answer for `method`: for HEAD without the body. All methods but GET and HEAD get a refusal.
     fn to(self, method: &str) -> Self {
         match method {
             "GET" => self,

@@ -17,13 +17,13 @@
 //! | `metrics_server.rs` | `MetricsServer`, the class |
 //! | `python_functions.rs` | the functions for `drainq.monitoring` |
 //!
-//! Each kind of queue has its reader in its own room: `batch/shared_queue/metric_samples.rs`, `multi/metric_samples.rs`,
-//! `sources/set_queue/metric_samples.rs`.
+//! The reader of each kind of queue is in the queue's folder: `batch/shared_queue/metric_samples.rs`,
+//! `multi/metric_samples.rs`, `sources/set_queue/metric_samples.rs`.
 //!
 //! # Invariants
 //! 1. The thread of `endpoint_thread.rs` never asks for the GIL and runs no Python code. Counters that only Python code
-//!    knows are published by a Python thread as samples. The endpoint serves the last ones and says how old they are.
-//! 2. Queues are read between forks ([`crate::fork::between_forks`]): so a lock that this thread takes is free in a child.
+//!    knows are published by a Python thread as samples. The endpoint serves the last samples, with their age.
+//! 2. Queues are read between forks ([`crate::fork::between_forks`]), so a lock of this thread is free in a child.
 //! 3. The last reference to a queue is never given back on this thread ([`object_registry::Observed::let_go`]), because
 //!    the end of a queue needs the GIL.
 

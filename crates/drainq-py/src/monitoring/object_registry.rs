@@ -1,9 +1,9 @@
 //! The objects whose counters are read, by kind and name.
 //!
 //! # Invariants
-//! 1. Of one kind, two objects never have the same name: a second one gets a number. An object that was closed gives
-//!    its name up to the next one.
-//! 2. The lock is held only for copies: no object is read, ended or asked under it.
+//! 1. Two objects of one kind never have the same name: a number is added to the name of the second. A new object may
+//!    get the name of an object that was closed.
+//! 2. The lock is held only to copy or change entries: no object is read, dropped or called under it.
 
 use super::catalog::FamilyId;
 use super::sample::{Reading, Sample};
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// A native object with counters, which are read without the GIL.
 pub trait Observed: Send + Sync {
-    /// Whether the object is still in use; one that is not gives its name up.
+    /// Whether the object is still in use. If not, another object may get its name.
     fn is_open(&self) -> bool;
 
     /// Adds the object's samples. Does not wait for anything that waits for the GIL.
@@ -82,7 +82,7 @@ pub fn observe(kind: &'static str, name: &str, object: Weak<dyn Observed>) -> St
     free
 }
 
-/// Publishes samples that Python code took; `None`: it could not take them, and the last ones stay.
+/// Publishes samples that Python code took. `None` counts an error of that code, and the last samples stay.
 pub fn publish(kind: &str, name: &str, samples: Option<Vec<Sample>>) {
     let mut registry = REGISTRY.lock();
     let at = Instant::now();
@@ -108,7 +108,7 @@ pub fn forget(object: &Weak<dyn Observed>) {
     REGISTRY.lock().entries.retain(|entry| !Weak::ptr_eq(&entry.object, object));
 }
 
-/// Reads everything there is. Not called under a lock of this crate; without the GIL only between forks.
+/// Reads all samples. Must not be called under a lock of this crate; is called without the GIL only between forks.
 pub fn read_all() -> Reading {
     let (entries, published) = {
         let registry = REGISTRY.lock();

@@ -48,7 +48,7 @@ impl TextFormat {
             Self::Prometheus => family.sample_name(),
             Self::OpenMetrics => family.name.to_owned(),
         };
-        // The end of a line of text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "# HELP {name} {help}");
         let _ = writeln!(text, "# TYPE {name} {kind}");
         if let (Self::OpenMetrics, Some(unit)) = (self, family.unit()) {

@@ -46,7 +46,7 @@ pub struct Sample {
     pub value: SampleValue,
 }
 
-/// Samples, in the order of the catalogue once they are complete.
+/// The samples of one moment, in the order in which they were added; [`Reading::into_samples`] sorts them.
 #[derive(Default)]
 pub struct Reading(Vec<Sample>);
 

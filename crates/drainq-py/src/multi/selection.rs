@@ -25,7 +25,7 @@ pub type Labelled = (Arc<Label>, Py<PyAny>);
 
 /// The rule that chooses the next sub-queue.
 pub enum SelectionRule {
-    /// The core.
+    /// The core chooses, in this order.
     Native(Order),
     /// An object with `select(groups)`.
     Custom(Py<PyAny>),

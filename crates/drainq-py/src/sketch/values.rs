@@ -24,7 +24,7 @@ pub fn number(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
     }
 }
 
-/// Adds values to an empty sketch and returns that.
+/// Adds values to an empty sketch; returns the sketch.
 pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DDSketch> {
     let values = &of_arrow(values)?;
     if let Some((view, format)) = floats(values)? {
@@ -59,7 +59,7 @@ fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>
     let py = values.py();
     let view = match gil::call(py.get_type::<PyMemoryView>().as_any(), [values]) {
         Ok(view) => view,
-        // It has no buffer, or one of values that a buffer cannot describe: it may have an iterator.
+        // The object has no buffer, or the buffer cannot describe its values. It may still have an iterator.
         Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -69,7 +69,7 @@ fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>
         _ => return Ok(None),
     };
     let has_rows = view.getattr("ndim")?.extract::<usize>()? > 0;
-    // Pieces are cut from the first dimension; a number of NumPy's without one is copied whole.
+    // Pieces are cut from the first dimension. A NumPy scalar has no dimension, and is copied whole.
     let view = if has_rows { view } else { view.call_method0("tobytes")? };
     Ok(Some((view, format)))
 }
@@ -82,7 +82,7 @@ fn of_buffer(mut sketch: DDSketch, view: &Bound<'_, PyAny>, format: Format) -> P
     }
     let length = view.len()?;
     for start in (0..length).step_by(PIECE) {
-        // By a call of the class: PyO3's `PySlice::new` leaks the numbers.
+        // The class is called, because PyO3's `PySlice::new` leaks the numbers.
         let ends = [start, (start + PIECE).min(length)].map(|end| end.into_pyobject(py));
         let [start, end] = ends.map(|Ok(end)| end.into_any());
         let slice = gil::call(py.get_type::<PySlice>().as_any(), [&start, &end])?;

@@ -6,8 +6,8 @@
 //! # Invariants
 //! 1. The hash is taken before the queue is locked.
 //! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two numbers, two texts or two
-//!    bytes of built-in types, or by an earlier answer. No foreign code runs. A text is never compared with bytes, nor
-//!    bytes with a number: they differ, and ``python -b`` would warn.
+//!    bytes objects of built-in types, or by an earlier answer. No foreign code runs. A text is never compared with
+//!    bytes, nor bytes with a number: they differ, and ``python -b`` would warn.
 //! 3. [`Identity::ask`] runs the foreign `__eq__` with no lock held and keeps the answer with a reference to the
 //!    compared object; so the answer stays true however the queue changes, and no object is compared twice.
 

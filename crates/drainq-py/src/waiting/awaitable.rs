@@ -5,7 +5,7 @@
 //! coroutine takes or puts the item and returns the result in one step. So a task that is cancelled while it sleeps has
 //! done neither.
 //!
-//! A limit of time is a timer of the loop, which ends the sleep; the resumed coroutine tries once more and gives up.
+//! A timeout is a timer of the loop, which ends the sleep. The resumed coroutine tries once more before it gives up.
 
 use super::WaitingPlace;
 use super::blocking::Otherwise;
@@ -19,12 +19,12 @@ use pyo3::prelude::*;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// Items whose keys are hashed that a coroutine puts before the other tasks have a turn.
+/// The most items with a key to hash that a coroutine puts before it lets the other tasks run.
 pub const IN_A_TURN: usize = 1_000;
 
-/// A call that a coroutine tries until it succeeds. Its end leaves the waiters.
+/// A call that a coroutine tries until it succeeds. Dropping the call removes it from the waiters.
 pub trait AsyncCall: Send + Sync {
-    /// Tries the call: its result, or `None` if the call has to wait, or gives up.
+    /// Tries the call; returns its result, or `None` if the call has to wait or gives up.
     fn try_now(&mut self, py: Python<'_>, otherwise: Otherwise) -> PyResult<Option<Py<PyAny>>>;
 
     /// Whether a try without a result is continued after the other tasks have had a turn, without a wait.
@@ -32,7 +32,7 @@ pub trait AsyncCall: Send + Sync {
         false
     }
 
-    /// Returns the exception that ends the call, with what the caller has to know of it.
+    /// Returns the exception that ends the call, perhaps with an attribute, such as the number of accepted items.
     fn marked(&self, _py: Python<'_>, error: PyErr) -> PyErr {
         error
     }
@@ -161,8 +161,8 @@ impl QueueAwaitable {
         }
     }
 
-    /// Ends the coroutine, and counts a call that was started and has no result. Calls no Python code, as a finaliser
-    /// must not: an alarm that is left finds a future without a task.
+    /// Ends the coroutine, and counts a call that was started and has no result. Calls no Python code, because a
+    /// finaliser must not. So an alarm may stay, and finds a future without a task.
     fn give_up(&mut self) {
         self.sleep = None;
         if let Some(call) = self.call.take()

@@ -185,7 +185,7 @@ pub fn resume_at<'py>(
     gil::call_method(event_loop, "call_at", [PyFloat::new(py, time).as_any(), resume.as_any(), future])
 }
 
-/// Reports an exception of a loop. That of a closed loop is ignored; Ctrl-C must not be lost.
+/// Reports an exception that is no `Exception`, such as Ctrl-C. Ignores any other, such as that of a closed loop.
 pub fn report(py: Python<'_>, error: PyErr) {
     if !error.is_instance_of::<PyException>(py) {
         python_calls::report_unraised(py, error);

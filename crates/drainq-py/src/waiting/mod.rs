@@ -7,7 +7,7 @@
 //! | `queue.rs` | the calls that take items or wait for the end of the work, for both classes |
 //! | `stream.rs` | the items of a queue until its shutdown, for threads and for tasks |
 //!
-//! No file here names a class of queue: a call comes with its [`WaitingPlace`], or as a trait.
+//! No file here names a class of queue: the calls of a queue come as a [`WaitingPlace`] or another trait.
 
 pub mod awaitable;
 pub mod blocking;
@@ -18,12 +18,12 @@ pub mod stream;
 use drainq_core::multi;
 use drainq_core::wait::tickets::{Stalled, Wake};
 
-/// One call's place among the waiters of a queue. Dropping it leaves them, and passes an unused token to the next.
+/// One call's place among the waiters of a queue. Dropping it removes the call, and passes an unused token on.
 pub trait WaitingPlace: Send + Sync {
-    /// Enters the waiters, again at the former place; `wake` is called when another try may succeed.
+    /// Enters the waiters, a second time at the same place. `wake` is called when another try may succeed.
     fn enter(&mut self, wake: Box<dyn Wake>);
 
-    /// Finds tokens of other waiters that were unused at the last call too. Takes no lock.
+    /// Finds tokens of other waiters that were given before the last call and are still unused. Takes no lock.
     fn find_stalled(&mut self) -> Option<Stalled>;
 
     /// Takes the tokens of stalled waiters back, and gives them to the next waiters.

@@ -1,6 +1,6 @@
 //! The calls of a multi-queue and of a set queue that take items or wait for the end of the work.
 //!
-//! The classes say how they take ([`WaitingQueue`]). How a thread or a task waits for it is here, once for both.
+//! Each class implements how it takes an item ([`WaitingQueue`]). The waiting of threads and tasks is here, for both.
 
 use super::WaitingPlace;
 use super::awaitable::{AsyncCall, QueueAwaitable};
@@ -62,7 +62,7 @@ pub trait WaitingQueue: PyClass<Frozen = True> + Send + Sync {
     /// Whether each item that was put is done or was removed.
     fn is_finished(&self) -> bool;
 
-    /// Makes a waiter for that moment.
+    /// Makes a waiter for the moment when each item is done or was removed.
     fn joiner(&self) -> Self::Waiter;
 
     /// Returns the event loops whose tasks wait.

@@ -31,8 +31,8 @@ class InstalledSchedule:
         key_prefix: names the schedule.
         config_hash: the configuration that was installed last.
         description: its times: ``every 900 s``, ``cron 30 6 * * MON-FRI in Europe/Bucharest``.
-        installed_at: when this configuration was first installed, in UTC.
-        last_tick: the latest tick that it made, also a planned one; None before the first.
+        installed_at: since when this configuration is the installed one, in UTC.
+        last_tick: the latest tick that this configuration made, also a planned one; None before the first.
     """
 
     key_prefix: str
@@ -61,7 +61,7 @@ class Ticks(Generic[T]):
 
 @dataclass(frozen=True)
 class Plan(Generic[T]):
-    """An installed schedule of this object: its names, its description, and its ticks if they are known in advance."""
+    """A schedule that one service installed: its names, its description, and its ticks if they are known in advance."""
 
     config_hash: str
     key_prefix: str
@@ -89,8 +89,8 @@ class CronAdmin(Generic[T]):
     def schedules(self) -> list[InstalledSchedule]:
         """Return the schedules that any process has installed in this queue, in the order of their prefixes.
 
-        A schedule stays listed after its handles are closed, until :meth:`forget`. If it still runs after that, it is
-        listed again: at once if this object installed it, else at its next check.
+        A schedule stays listed after its handles are closed, until :meth:`forget`. If it still runs then, it is
+        listed again: at once if this object installed it, else at one of its next checks.
         """
         rows = self._call(lambda: self._storage.schedules(self._kind))
         return [
@@ -107,8 +107,8 @@ class CronAdmin(Generic[T]):
     def forget(self, key_prefix: str) -> int:
         """Forget which ticks a prefix has made, as if it had never been installed. Its messages stay.
 
-        Use it after a clock was wrong: ticks that were made for future times can then be made again. First drop the
-        ticks that were planned by mistake with :meth:`uninstall_tick`. A recent tick whose message was handled may be
+        Use it after a clock was wrong: ticks that were made for future times can then be made again. First use
+        :meth:`uninstall_tick` to drop the ticks planned by mistake. A recent tick whose message was handled may be
         sent a second time.
 
         Args:
@@ -197,7 +197,7 @@ class CronAdmin(Generic[T]):
     def _warned(
         self, schedule: Plan[T], messages: Sequence[CronMessage[T]], now: datetime, state: ScheduleState
     ) -> bool:
-        """Log the reason if a schedule no longer runs as it was installed. Return False if there is none."""
+        """Log why a schedule no longer runs as it was installed, and return True. Return False if it does."""
         prefix = schedule.key_prefix
         if state.config_hash is None:  # another process forgot it while it runs here
             self._name_again(schedule)

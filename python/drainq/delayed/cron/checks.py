@@ -29,13 +29,13 @@ Ahead = Callable[[datetime], tuple[list[datetime], timedelta]]
 
 _SAY_AGAIN = 60.0  # seconds between two warnings about one schedule
 _LOOK_AGAIN = 60.0  # seconds after which a check asks the database again for ticks that it knows to be made
-_MOST_READ = 4  # ticks that are compared with their messages before they are written
+_MOST_READ = 4  # up to this many ticks are compared with their messages; more are always written
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
 class Look(Generic[T]):
-    """The result of a check, and the longest time until the next check."""
+    """The messages that a check has found, and the longest time until the next check."""
 
     messages: Sequence[CronMessage[T]]
     again: timedelta
@@ -54,9 +54,9 @@ class CronChecks(CronAdmin[T]):
         config_hash, key_prefix = schedule.config_hash, schedule.key_prefix
         check_names(config_hash, key_prefix)
         self._call(lambda: None)  # raises here if the queue is closed, and not in a background check
-        first_check = True  # refreshes undelivered ticks that an earlier release planned
+        first_check = True  # it updates undelivered ticks that an earlier release of the program planned
         said = -_SAY_AGAIN
-        known: AbstractSet[str] = frozenset()  # the ticks that the last look into the database found or made
+        known: AbstractSet[str] = frozenset()  # the ticks that the last query found, or that were made
         known_at = 0.0
 
         def check(handle: CronHandle) -> float:
@@ -120,7 +120,7 @@ class CronChecks(CronAdmin[T]):
         return handle
 
     def _outdated(self, ticks: Mapping[str, Tick]) -> bool:
-        """Return whether a tick has another payload or time than its message."""
+        """Return whether a tick has another payload or time than its message, or there are too many to compare."""
         if len(ticks) > _MOST_READ:
             return True
         rows = [self._call(self._storage.read, self._kind, key) for key in ticks]

@@ -1,7 +1,7 @@
 """Configuration hashes: tell the messages of a schedule's old configuration from those of the new one.
 
-A hash is the hexadecimal md5 of a short text. The texts equal those of the source byte for byte, so that both can share
-a table.
+A hash is the hexadecimal md5 of a short text. The texts equal those of the source library byte for byte, so that both
+libraries can share a table.
 
 Source: ``CronConfigHash.kt`` of funfix ``delayedqueue``. drainq adds cron expressions, and sorts the hours of a day
 before hashing.

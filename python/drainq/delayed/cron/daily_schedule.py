@@ -4,9 +4,9 @@
 then.
 
 # Invariants
-1. Every hour of the day fires exactly once on every date of the zone.
-2. In a gap (clocks go forward, the time does not exist) it fires at the time shifted by the gap: 02:30 becomes 03:30.
-   If that is the time of another hour of the same schedule, the two are one tick.
+1. Each of the ``hours_of_day`` fires exactly once on every date of the zone.
+2. In a gap (clocks go forward, the time does not exist) the hour is shifted by the gap: 02:30 becomes 03:30.
+   If the schedule has an hour at the shifted time, too, the two are one tick.
 3. In an overlap (clocks go back, the time comes twice) it fires in the first pass only.
 4. :meth:`CronDailySchedule.get_next_times` is never empty, strictly increasing, and strictly after ``now``: never in
    the past, even in the second pass of an overlap.

@@ -7,7 +7,7 @@ waits for all schedules: see :mod:`drainq.delayed.cron.schedule_watch`.
 # Invariants
 
 1. One check of a schedule runs at a time.
-2. After :meth:`CronHandle.close` no check begins, and a running check installs no more ticks.
+2. After :meth:`CronHandle.close` no check begins, and a check that still computes ticks installs none.
 3. A forked child's schedules are closed. The parent's continue.
 """
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("drainq")
 _FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
 _LONGEST_RETRY = 60.0  # the most seconds until the check after a failed one
 _LATER = 5.0  # seconds by which a schedule's own timer comes after the watch, which asks for many schedules at once
-_DUE = -math.inf  # due, whatever the clock says
+_DUE = -math.inf  # due, whatever the time is
 _SAY_AGAIN = 60.0  # seconds between two log entries about a schedule that keeps failing
 _JUMP = 24 * 3600.0  # seconds between clock and real time above which a warning is logged
 
@@ -57,11 +57,11 @@ class CronHandle(ClosedByBlock):
         """Create a handle. Only the ``install_...`` methods call this.
 
         Args:
-            name: of the schedule, for the log.
+            name: the name of the schedule, for the log.
             check: checks the schedule once and returns the seconds until the next check.
             retry: seconds until the check after a failed one; a minute at most.
             watch: wakes the schedule when the clock runs ahead of real time.
-            plan: answers :meth:`planned`; None: only a check knows the ticks.
+            plan: returns the result of :meth:`planned`; None: only a check knows the ticks.
             log_values: show whole texts of errors in log lines.
         """
         self._name = name
@@ -76,7 +76,7 @@ class CronHandle(ClosedByBlock):
         self._said = -_SAY_AGAIN
         self.due_at = math.inf
         self._is_called = True
-        """Whether the next turn checks, as the first one does, instead of letting the watch ask first."""
+        """Whether the next turn checks the schedule itself, like the first turn, without waiting for the watch."""
         self._repeat = Repeat(self._turn, timer=TIMER)
         self._renew()
         renew_in_child(self)
@@ -103,7 +103,7 @@ class CronHandle(ClosedByBlock):
 
     def wake(self) -> None:
         """Start a check as soon as possible, on a thread of the timer."""
-        self.due_at = math.inf  # unknown until this check returns when the next one is due
+        self.due_at = math.inf  # unknown until this check has returned the time of the next
         self._is_called = True
         self._repeat.wake()
 
@@ -132,7 +132,7 @@ class CronHandle(ClosedByBlock):
 
         Returns:
             True if the schedule has ended. False if a check was still running after the timeout, or if the check itself
-            calls this.
+            calls this method.
         """
         timeout = seconds_or_none("timeout", timeout)
         self._closed = True
@@ -168,7 +168,7 @@ class CronHandle(ClosedByBlock):
         called, self._is_called = self._is_called, False
         if not called and self._plan is not None and self.due_at != _DUE:
             self.due_at = _DUE
-            return _LATER  # if the watch has not come by then, this checks
+            return _LATER  # if the watch has not handled the schedule by then, the next turn checks it
         started, wait, later = 0.0, self._retry, 0.0
         try:
             started = self._clock.now()

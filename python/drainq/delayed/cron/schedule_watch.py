@@ -1,7 +1,7 @@
 """Watch: reads a queue's clock and wakes each schedule whose time has come.
 
 A schedule waits in real time, but the queue's clock can run ahead (a test moves it, a laptop slept). The watch notices
-that for all schedules at once, so no schedule needs its own thread or timer.
+that for all schedules at once, so no schedule has to read the clock repeatedly.
 
 # Invariants
 
@@ -27,20 +27,20 @@ from drainq.timer import Repeat, Timer
 _log = logging.getLogger("drainq")
 
 TIMER = Timer(most=16)
-"""Runs the checks of all schedules of this process: one thread while they are quick, one more for each that hangs.
+"""Runs the checks of all schedules of this process: two threads if they are quick, one more for each that hangs.
 
 Leases have another timer: a user's functions run here, and 16 functions that hang must not cost a lease.
 """
 
 _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings: of the machine's clock, of another clock
 _AT_ONCE = 64
-"""The most checks that run at once. Other due schedules wait, and their ticks are looked up again: another process with
-the same schedules may make them meanwhile.
+"""The most checks that have been started and not ended. Other due schedules wait, and their ticks are looked up again:
+another process with the same schedules may make these ticks meanwhile.
 """
-_SOON = 0.02  # seconds until the waiting ones are looked at
+_SOON = 0.02  # seconds until the watch handles the waiting schedules
 _PASSES, _PASS = 3, 1.0
 """How often, and for how many seconds, a schedule is skipped while another process makes ticks. That process will make
-its tick, too, and two processes with the same ticks wait for each other's locks.
+this schedule's tick, too, and two processes that make the same ticks wait for each other's locks.
 """
 
 
@@ -64,7 +64,7 @@ class Watched(Protocol):
 
 
 class Watch:
-    """Wakes schedules when the clock says so, and closes them together.
+    """Wakes schedules when their time has come by the clock, and closes them together.
 
     Args:
         clock: the queue's clock.

@@ -1,7 +1,7 @@
 """CronService: recurring schedules, which offer messages to a delayed queue ahead of time.
 
-A schedule in the queue needs no leader and no process. Every instance of a program installs the same schedule. The
-instance that checks it first makes the tick's message, and the others find the message.
+A schedule in the queue needs no leader and no process of its own. Every instance of a program installs the same
+schedule. The instance that first checks it for a tick makes the message, and the others find the message.
 
 # Invariants
 1. A tick becomes one message, whatever the number of schedulers, their clocks, and restarts. The storage guarantees
@@ -9,8 +9,8 @@ instance that checks it first makes the tick's message, and the others find the 
 2. Under one prefix there is one configuration: making the ticks of one hash deletes the future messages of other
    hashes. Messages that are due, in flight, or released stay.
 3. A check that fails (a generator that raises, a database that is away) is logged, and the schedule is checked again.
-4. Two configurations under one prefix at the same time delete each other's future messages. Ticks due before the
-   deletion are sent by both. The log warns of it.
+4. Two configurations under one prefix at the same time delete each other's future messages. Both send the
+   ticks that are due before the deletion. The log warns of this conflict.
 
 Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, catching up, and cron expressions.
 """
@@ -68,10 +68,10 @@ def _closed(service: CronService[Any], handle: CronHandle) -> None:
 class CronService(CronChecks[T], ClosedByBlock):
     """The schedules of one delayed queue, as ``queue.cron``.
 
-    The ``install_...`` methods check the schedule at once, and then repeatedly on a thread of drainq until the handle
-    is closed. The messages in the queue stay. Call them in every instance of a program: each tick is one message.
+    The ``install_...`` methods (not ``install_tick``) check a schedule at once, then repeatedly on a thread of drainq
+    until the handle is closed. Messages stay. Call them in every instance of a program: each tick is one message.
 
-    A ``payload_of`` or ``generate_many`` may be called more than once for a tick. Only the first result is sent.
+    ``payload_of`` and ``generate_many`` may be called more than once for a tick. One result is sent, mostly the first.
 
     Example:
         >>> from datetime import datetime, timezone
@@ -91,7 +91,7 @@ class CronService(CronChecks[T], ClosedByBlock):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._phase = random.random()  # so that processes look for a tick one after the other, and one makes it
+        self._phase = random.random()  # so that processes check for a tick one after the other, and the first makes it
 
     def install_tick(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> int:
         """Offer the messages of one configuration to the queue, once.
@@ -169,7 +169,7 @@ class CronService(CronChecks[T], ClosedByBlock):
 
         Args:
             key_prefix: names the schedule; not blank, any characters.
-            period: a timedelta or seconds; a whole number of milliseconds, at least one.
+            period: a timedelta or seconds; at least a millisecond, rounded to whole milliseconds.
             payload_of: gets the tick as an aware datetime in UTC; may run on another thread.
             catch_up: ``"none"``: ticks that passed while no scheduler ran are skipped. ``"last"``: the newest of them
                 is sent. ``"all"``: each is sent (at most the newest 1,000).
@@ -203,8 +203,8 @@ class CronService(CronChecks[T], ClosedByBlock):
             expression: minute, hour, day of the month, month, day of the week; or six fields, seconds first; or
                 ``"@daily"`` and the like.
             payload_of: gets the tick as an aware datetime in UTC; may run on another thread.
-            tz: the zone whose wall clock is meant. A time that names minute and hour fires once a day: after a gap, and
-                in the first pass of an overlap.
+            tz: the zone whose wall clock is meant. A time that names minute and hour fires once a day: at the
+                end of a gap that contains it, and in the first pass of an overlap.
             catch_up: as for :meth:`install_periodic_tick`.
 
         Returns:
@@ -322,7 +322,7 @@ class CronService(CronChecks[T], ClosedByBlock):
         ticks_after: Callable[[datetime], Iterator[datetime]],
         catch_up: CatchUp,
     ) -> Callable[[datetime], Sequence[datetime]]:
-        """Return a function from the time to the missed ticks to make up for."""
+        """Return a function that takes the time and returns the missed ticks to send now."""
         limits = {"none": 0, "last": 1, "all": MOST_CAUGHT_UP}
         if catch_up not in limits:
             raise ValueError(f"catch_up must be 'none', 'last' or 'all', got {catch_up!r}")

@@ -1,7 +1,7 @@
 """Tick keys: ``prefix/hash/yyyyMMdd-HHmmss.nnnnnnnnn`` in UTC.
 
-The format is the source's, so that both implementations can share a table. A prefix may hold any character, also
-slashes. A hash is escaped so that it holds no slash, which separates the keys of ``a`` and ``a/x``.
+The format is the source library's, so that both libraries can share a table. A prefix may hold any character, also
+slashes. A hash is escaped, so it holds no slash. That keeps the keys of ``a`` and of ``a/x`` apart.
 
 Source: ``CronMessage.key`` of funfix ``delayedqueue``.
 """

@@ -5,7 +5,7 @@ Both are endless, strictly increasing iterators of UTC datetimes after a given m
 
 Daylight saving, for cron expressions:
 
-1. A time that names its minute and hour fires once a day: shifted to the end of a gap, in the first pass of an overlap.
+1. A time that names its minute and hour fires once a day: in a gap at the gap's end, in an overlap in the first pass.
 2. A starred minute or hour follows the wall clock: it does not fire in a gap, and fires in both passes of an overlap.
 
 Source: the parser and rule 1 are ``cronsim``'s (Debian cron's rules). drainq never returns a time in the past during
@@ -60,12 +60,12 @@ def periodic_ticks(period: timedelta, after: datetime) -> Iterator[datetime]:
 
 
 def remembered(ticks_after: Callable[[datetime], Iterator[datetime]]) -> Callable[[datetime], Iterator[datetime]]:
-    """Return a function with the same ticks that caches the next two."""
+    """Return ``ticks_after`` with a cache of the next two ticks."""
     latest: tuple[datetime, list[datetime]] | None = None  # a time, and the next ticks
 
     def after(now: datetime) -> Iterator[datetime]:
         nonlocal latest
-        known = latest  # another thread may ask, too
+        known = latest  # another thread may replace it meanwhile
         if known is None or not known[0] <= now < known[1][0]:
             known = latest = now, list(islice(ticks_after(now), 2))
         return chain(known[1], ticks_after(known[1][-1]))
@@ -177,8 +177,8 @@ def missed_ticks(
 ) -> list[datetime]:
     """Return the newest ``limit`` ticks that lie after ``last`` and not after ``now``.
 
-    The search goes back in growing steps, so a schedule of seconds that stood still for a year costs no more than
-    ``limit`` ticks.
+    The search goes back in growing steps, so a schedule of seconds that stood still for a year computes a few times
+    ``limit`` ticks, and not those of a year.
     """
     span = timedelta(minutes=1)
     while True:

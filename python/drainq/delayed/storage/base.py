@@ -1,7 +1,7 @@
 """Storage: the abstract class of all back ends, which SQLite (in a file or in memory) and PostgreSQL extend.
 
-A storage gets only bytes and integers: payloads are encoded, times are milliseconds since the epoch (UTC), and ``kind``
-(md5 of queue name and codec) separates the queues of one table. It reads no clock: ``now`` is an argument.
+A storage gets encoded values: payloads are bytes, times are milliseconds since the epoch (UTC), and ``kind`` (md5 of
+queue name and codec) separates the queues of one table. Calls for messages read no clock: ``now`` is an argument.
 
 A back end has its statements in files of its folder (``messages_sql``, ``ticks_sql``, ``schema_sql``), with the same
 names, parameters and columns in every back end. So a method that only runs one of them is written here once. A method
@@ -17,15 +17,15 @@ that differs by more than SQL is abstract here, and implemented in another file 
 
 # Invariants
 
-1. A row is *in flight* while ``lockUuid`` is set: one acquisition owns it until its ``scheduledAt`` (the end of the
-   lease) passes, and after that until another acquisition takes it over.
+1. A row with a ``lockUuid`` belongs to one acquisition. It is *in flight* until its ``scheduledAt`` (the end of the
+   lease) passes. After that it still belongs to the acquisition until another one takes it over.
 2. Every change by a consumer names the lock it holds. A row that was updated or taken over carries another lock, or
    none, so a stale call changes nothing and counts 0.
 3. A method is one transaction: all of it happens, or none.
 4. A tick of a schedule is created at most once: the key of each tick ever created stays in the tick ledger until its
    schedule's floor has passed it, and nothing at or below the floor is created again.
-5. The floor is a tick that became due, was recorded and was delivered, each longer than ``TICK_MEMORY_MS`` ago. So a
-   clock that was ahead for less than that raises no floor above future ticks.
+5. The floor is a delivered tick that became due, and was recorded, longer than ``TICK_MEMORY_MS`` ago. So a clock that
+   was ahead for less than that raises no floor above future ticks.
 
 Source: the schema and statements of funfix ``delayedqueue``; attempts, dead letters and the ledger are drainq's.
 """
@@ -66,7 +66,7 @@ class Storage(OperatorCalls):
     the same program."""
 
     marks_apart = False
-    """Whether an offer in the caller's transaction marks its queue in another one. If the mark locked a row until the
+    """Whether :meth:`mark_ranked` runs outside the transaction of a caller's offer. If the mark locked a row until the
     caller's commit, callers of one queue would take turns."""
 
     is_shared: bool
@@ -100,7 +100,7 @@ class Storage(OperatorCalls):
 
     @abstractmethod
     def connect(self) -> None:
-        """Open the first connection, or raise the driver's error. Every other method connects, too."""
+        """Open the first connection, or raise the driver's error. Every other method connects if necessary."""
 
     @abstractmethod
     def migrate(self) -> list[str]:
@@ -157,7 +157,7 @@ class Storage(OperatorCalls):
 
     @abstractmethod
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
-        """Delete ``done``, then take up to ``limit`` due messages, earliest first, leased until ``until``."""
+        """Delete ``done``, then take up to ``limit`` due messages in the order of delivery, leased until ``until``."""
 
     @abstractmethod
     def acquire_within(
@@ -171,7 +171,7 @@ class Storage(OperatorCalls):
         """
 
     def ack(self, kind: str, done: Held, *, past: Past | None = None, connection: Any = None) -> int:
-        """Delete messages that are still leased. Return how many. ``past``: the history to enter the attempts in.
+        """Delete messages that are still leased. Return how many. ``past``: the history that records the attempts.
         ``connection``: the caller's own, which the caller commits."""
         if connection is None:
             return self._end("ACK", kind, done, {}, past)
@@ -257,8 +257,8 @@ class Storage(OperatorCalls):
 
     @abstractmethod
     def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool, by: str | None = None) -> bool:
-        """Pause a queue, so that no message is acquired from it, or resume it. Return whether that changed it. ``by``:
-        who paused it, when and why."""
+        """Pause a queue, so that no message is acquired from it, or resume it. Return whether its state changed.
+        ``by``: who paused the queue, when and why."""
 
     # --- schedules
 
@@ -326,9 +326,8 @@ class Storage(OperatorCalls):
 
     @abstractmethod
     def forget_schedule(self, kind: str, *, prefix: str) -> int:
-        """Delete the prefix from the schedules, and its ticks and floors from the ledger. Return how many entries.
-
-        Messages stay.
+        """Delete the prefix from the schedules, and its ticks and floors from the ledger. Return how many ledger
+        entries. Messages stay.
         """
 
     @abstractmethod

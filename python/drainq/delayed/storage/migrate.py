@@ -34,9 +34,8 @@ class Index(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """One step: its number, its name, and its statements with names filled in. ``apart``: whether it is built apart.
-
-    ``optional``: a queue works without it.
+    """One step: its number, its name, and its statements with names filled in. ``apart``: its index, if
+    that is built apart. ``optional``: a queue works without the step.
     """
 
     number: int

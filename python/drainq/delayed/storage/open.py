@@ -27,7 +27,7 @@ def open_storage(
     prepare: bool | None = None,
     as_it_is: bool = False,
 ) -> tuple[Storage, Hashable]:
-    """Return the storage of ``url``, and an address that all its URLs share; None if it has one URL.
+    """Return the storage of ``url``, and an address that is equal for all URLs of it; None for memory.
 
     This does not connect: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 
@@ -87,6 +87,6 @@ def reach(storage: Storage, retry: RetryConfig, *, migrate: bool, of: str = "the
     with_retries(storage.connect, retry, storage.is_transient, of=of)
     if not migrate:
         return []
-    # A try gives up a lock after a second, to let others pass, so there are more tries.
+    # A try waits for a lock for a second at most, to let others pass. So the number of tries has no limit.
     patient = retry if retry.max_retries == 0 or retry.total_timeout is None else replace(retry, max_retries=None)
     return with_retries(storage.migrate, patient, storage.is_transient, warn=RareWarning(), of=of)

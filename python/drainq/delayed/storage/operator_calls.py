@@ -1,6 +1,6 @@
 """The calls of a storage that list, count, move and delete messages: those of operators.
 
-Each runs one statement of ``operator_sql``, which is the same in every back end.
+Each runs one statement. All but ``DROP_DEAD`` are those of ``operator_sql``, which are the same in every back end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def dead_letter(found: Sequence[Any]) -> DeadLetter:
 
 
 def stored_message(found: Sequence[Any]) -> StoredMessage:
-    """Return the message of a row, whose times are milliseconds, with its lock in place of the time of its lease."""
+    """Return the message of a row that has times in milliseconds, and the lock in place of the time of the lease."""
     key, payload, scheduled, due, created, attempts, priority, error, holder, lock, *more = found
     taken = leased_at(lock)
     times = from_ms(scheduled), from_ms(due), from_ms(created)
@@ -38,7 +38,7 @@ def stored_message(found: Sequence[Any]) -> StoredMessage:
 
 
 def age_of(oldest: int | None, now: int) -> float:
-    """Return the seconds for which the oldest message has been due; 0.0 without one, or if it is of a later clock."""
+    """Return the seconds for which the oldest message has been due; 0.0 without one, or if it is due after ``now``."""
     return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
 
 

@@ -18,7 +18,7 @@ ROW = (
 
 def for_postgres(statement: str) -> str:
     """Return a statement as PostgreSQL reads it."""
-    # With || PostgreSQL cannot use the index of due times. It chooses that index for an empty table and keeps the plan.
+    # Without || PostgreSQL would choose the index of due times for an empty table, and keep that plan for a full one.
     statement = statement.replace('"pKind" = :kind AND "pKey" =', """"pKind" || '' = :kind AND "pKey" =""")
     statement = statement.replace("instr(", "strpos(").replace("COLLATE BINARY", 'COLLATE "C"')
     statement = re.sub(r"\b(count|length|min|strpos|substr)\(", r"pg_catalog.\1(", statement)
@@ -107,9 +107,9 @@ SELECT
     min("lockUuid") FILTER (WHERE "scheduledAt" > :now AND {_LEASED})
 FROM {{table}} WHERE "pKind" = :kind
 """
-"""The number of messages in each state: ready, scheduled, in flight, oldest ready, redelivered, dead;
-whether it is paused; the messages of queues with the same name and another codec; those whose lease has expired; the
-earliest lock in flight, which begins with its time."""
+"""The numbers of ready, scheduled and in-flight messages; the due time of the oldest ready one; the numbers of
+redelivered and dead ones; whether the queue is paused; the numbers of messages of queues with the same name and another
+codec, and of those whose lease has expired; the earliest lock in flight, which begins with its time."""
 
 DEAD = """
 SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority", "maxAttempts", "inGroup"

@@ -35,12 +35,12 @@ def taken_at(lock: str) -> int:
 
 
 def leased_at(lock: str | None) -> datetime | None:
-    """Return when a message was taken. None if it is not leased, or was by another library or an older version."""
+    """Return when a message was taken. None if it is not leased, or another library or an older version leased it."""
     return None if (at := taken_at_or_none(lock)) is None else from_ms(at)
 
 
 def taken_at_or_none(lock: str | None) -> int | None:
-    """Return the time (milliseconds) of an acquisition, as :func:`leased_at` does."""
+    """Return the time (milliseconds) of an acquisition; None in the cases of :func:`leased_at`."""
     return taken_at(lock) if lock and lock[_TIME_DIGITS : _TIME_DIGITS + 1] == "-" else None
 
 
@@ -92,7 +92,7 @@ class Chosen(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Messages that one acquisition owns (invariant 2)."""
+    """Messages that one acquisition owns (invariants 1 and 2 of ``base.py``)."""
 
     lock: str
     ids: tuple[int, ...]
@@ -108,7 +108,7 @@ class Past(NamedTuple):
 class Fetched(NamedTuple):
     """The result of taking messages.
 
-    ``acked`` counts the messages that were acknowledged with it and were still leased. ``next_due`` is known only
+    ``acked`` counts the messages that the same call acknowledged and that were still leased. ``next_due`` is known only
     without ``rows``: the earliest later due time (milliseconds), None if there is none.
     """
 
@@ -156,7 +156,7 @@ class DeadLetter(NamedTuple):
         key, payload, priority, max_attempts, group: as they were offered; the payload in the codec's bytes.
         scheduled_at: the offered due time.
         attempts: how often it was delivered.
-        error: the reason: the handler's error, or the argument ``error`` of ``nack``.
+        error: the handler's error, the argument ``error`` of ``nack``, or drainq's (too many deliveries, undecodable).
         died_at: when it was given up on.
     """
 
@@ -203,8 +203,8 @@ class ScheduleState(NamedTuple):
     """The state that a scheduler checks before it plans a new tick.
 
     ``config_hash`` and ``description`` are those of the last installed configuration of the prefix, None if the prefix
-    is unknown. ``floor`` (microseconds) belongs to the requested configuration. ``made`` of the requested ticks are in
-    the ledger.
+    is unknown. ``floor`` (microseconds) belongs to the requested configuration. ``made`` is the number of requested
+    ticks in the ledger.
     """
 
     config_hash: str | None
@@ -229,7 +229,7 @@ class QueueInfo(NamedTuple):
         name: the queue's name.
         codec: the ``type_name`` of its codec. Queues of one name with different codecs are separate.
         paused: whether it is paused.
-        paused_by: who paused it, when and why; None if it is not paused, or was by an older version.
+        paused_by: who paused it, when and why; None if it is not paused, or an older version paused it.
         ready, scheduled, in_flight, oldest_ready_age, dead: as in :class:`DelayedQueueStats`.
     """
 

@@ -31,7 +31,7 @@ _SUFFIXES = {
 }
 
 MAX_TABLE_BYTES = 63 - max(len(suffix) for suffix in _SUFFIXES.values())
-"""The longest name. PostgreSQL silently cuts longer names, and two tables would share an index name."""
+"""The most bytes of a table's name. With more, PostgreSQL would cut index names, and two tables could share one."""
 
 
 class TableNames:

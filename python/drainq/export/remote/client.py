@@ -230,7 +230,7 @@ class RemoteSink(Sink):
     def _peer(self, address: str) -> Peer:
         with self._lock:
             peer = self._peers.get(address)
-        if peer is None:  # it was removed from the list meanwhile; its batch is sent to it for the last time
+        if peer is None:  # the server left the list meanwhile, and gets this batch as its last one
             peer = Peer(self._connect(address), window=self._window, timeout=self._timeout)
             with self._lock:
                 peer = self._peers.setdefault(address, peer)
@@ -279,7 +279,7 @@ class RemoteClient(SendingWorker[Item]):
         batch_size: the most items of a batch; a batch of 4 MiB is full, too.
         insecure: send without TLS also to other machines.
         headers: sent with each stream, such as a token; they are never logged.
-        certificate: a PEM file, or its bytes, with the authorities to check a server's certificate by.
+        certificate: a PEM file, or its bytes, with the authorities trusted to sign a server's certificate.
         client_certificate, client_key: PEM files, or their bytes, if a server asks for a certificate.
         settings: ``queue``, ``weight``, ``options``, and the fields of :class:`~drainq.workers.WorkerOptions`.
     Raises:

@@ -1,7 +1,7 @@
 """Peer: one server of a client, with its stream and the batches that are under way.
 
-Two threads work on a stream: grpcio's thread takes the requests from :meth:`_Stream.requests`, and the reader gets the
-acknowledgements. The sender's thread puts batches in and waits.
+Three threads use a stream: grpcio's thread takes the requests from :meth:`_Stream.requests`, the reader gets the
+acknowledgements, and the sender's thread puts batches in and waits.
 
 # Invariants
 
@@ -86,7 +86,7 @@ class Peer:
         self._failed_at = now
 
     def put(self, parcel: PeerParcel, after: PeerParcel | None) -> None:
-        """Send a batch as soon as the window has room. Follow it with :meth:`wait_for`.
+        """Send a batch as soon as the window has room. The caller then calls :meth:`wait_for`.
 
         Args:
             parcel: the batch.

@@ -5,10 +5,10 @@ the acknowledgement lost. Here the second arrival finds the entry of the first, 
 
 # Invariants
 
-1. For each ``(sender, number)`` that is not forgotten, :meth:`Received.begin` returns True once.
+1. For each ``(sender, number)`` that is not forgotten, :meth:`Received.begin` tells one caller to handle the batch.
 2. An entry is answered once, or dropped. After a drop the next arrival counts as the first.
-3. Entries below the sender's ``settled`` number are forgotten. Beyond ``MOST_SENDERS``, the senders that were silent
-   longest are forgotten too, unless one of their batches is being handled.
+3. Answered entries below the sender's ``settled`` number are forgotten. Beyond ``MOST_SENDERS``, the senders that were
+   silent longest are forgotten too, except those with a batch that is being handled.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 | ``rolling`` | is skipped while another one is up | none between peers |
 | ``first`` | the next of the list takes over, until it is back | of all items, while no peer changes |
 
-``hash`` is rendezvous hashing: each peer gets a score from its address and the key, and the highest one has the key.
-When a peer leaves, only its own keys move, and when it returns it gets the same ones back.
+``hash`` is rendezvous hashing: each peer gets a score from its address and the key, and the peer with the highest score
+gets the key. When a peer leaves, only its own keys move. When it returns, it gets the same keys back.
 
 Source: ``HashCodeSelector`` (``hash % n``, where nearly all keys move), ``RollingSelector`` and
 ``ForeverFirstSelector`` in SkyWalking; Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998.

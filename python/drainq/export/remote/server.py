@@ -52,7 +52,7 @@ class RemoteServerStats(Statistics):
         received: items of batches that came for the first time.
         handled: the handler returned, or the queue accepted.
         failed: the handler raised.
-        refused: they could not be decoded, or the queue was full and does not wait.
+        refused: they could not be decoded, or the queue was full (and does not wait) or shut down.
         pending: being handled.
         repeated: items of batches that were received again and not handled again; in no sum.
         streams: clients that are connected.
@@ -95,8 +95,8 @@ class RemoteServer(ClosedByBlock):
         type: the type to decode items to, for msgspec: a dataclass, a Struct, a union of tagged Structs. None: dicts,
             lists, text, numbers and bytes.
         certificate, key: PEM files, or their bytes, of this server; needed unless the address is on this machine.
-        client_authorities: a PEM file, or its bytes, of the authorities to check clients' certificates by. None:
-            clients need none.
+        client_authorities: a PEM file, or its bytes, with the authorities trusted to sign clients' certificates. None:
+            clients need no certificate.
         insecure: listen without TLS also on an address that other machines reach.
         most_streams: clients that send at the same time; a further one waits, and tries again.
         log_values: show whole texts of errors in log lines and in answers to clients.

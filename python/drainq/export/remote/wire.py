@@ -1,6 +1,6 @@
 """The messages between a remote client and a remote server, as bytes.
 
-One gRPC method, a stream in both directions: batches go one way, an acknowledgement of each comes back. The messages
+The one gRPC method streams in both directions: batches go one way, and an acknowledgement of each comes back. Messages
 are MessagePack and not protobuf, because items may be any type that msgspec encodes, and a schema could only declare
 them as bytes.
 

@@ -49,7 +49,7 @@ class Counted:
 
 
 def head_of(file: BinaryIO, length: int) -> str:
-    """Return the digest of the first ``HEAD`` of ``length`` bytes, or "" for no bytes or if the file has fewer."""
+    """Return the digest of the first ``length`` bytes, at most ``HEAD``; "" if there are fewer or ``length`` is 0."""
     first = os.pread(file.fileno(), min(HEAD, length), 0)
     return hashlib.sha256(first).hexdigest() if first and len(first) == min(HEAD, length) else ""
 
@@ -58,7 +58,7 @@ class Memory:
     """The rows of one directory, kept in memory.
 
     Args:
-        database: read once. directory: an absolute path.
+        database: read at first and before each write. directory: an absolute path.
     """
 
     def __init__(self, database: Database, directory: str) -> None:

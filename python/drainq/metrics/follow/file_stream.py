@@ -3,8 +3,8 @@
 An announcement is a small file that names finished files and their formats. It is written under a hidden name and then
 renamed, so the query never reads half of one. Spark's source reads only announcements, so a log may have any name.
 
-1. After a crash the query repeats an uncommitted batch from its checkpoint. The database knows its files by content, so
-   a batch whose transaction was committed changes nothing.
+1. After a crash the query repeats an uncommitted batch from its checkpoint. The database identifies
+   files by content, so a repeated batch whose transaction was committed changes nothing.
 2. The directory and the database decide which files to count, so the checkpoint may be deleted at any time.
 3. A batch is loaded in a thread of Spark's gateway. The thread that announced it waits.
 """
@@ -51,9 +51,8 @@ class FileStream:
         self._failed: BaseException | None = None
         session = SparkSession(context)
         session.conf.set("spark.sql.streaming.minBatchesToRetain", _KEPT_BATCHES)
-        plain = re.sub(
-            r"([\\*?\[\]{}])", r"\\\1", str(self._announced.absolute())
-        )  # Spark takes the path for a pattern
+        # Spark reads the path as a pattern.
+        plain = re.sub(r"([\\*?\[\]{}])", r"\\\1", str(self._announced.absolute()))
         names = (
             session.readStream.format("text")
             .option("maxFilesPerTrigger", 1)
@@ -93,7 +92,7 @@ class FileStream:
         with contextlib.suppress(Exception), quiet_py4j():  # a Java that has ended cannot be asked
             self._context.cancelAllJobs()
             self._query.stop()
-        with self._busy:  # no batch is being loaded any more
+        with self._busy:  # wait until no batch is being loaded
             pass
 
     def _each(self, batch: Any, number: int) -> None:

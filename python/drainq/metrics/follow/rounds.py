@@ -2,7 +2,7 @@
 
 1. The metrics, the ``sources`` rows of files that are counted to their end, and the ``followed`` rows are one
    transaction: after a crash a round is complete or absent. After Ctrl-C the counts here agree with the database.
-2. A content that was loaded before, under any name, is only entered in ``followed``.
+2. A file whose content was loaded before, under any name, only gets a row in ``followed``.
 """
 
 from __future__ import annotations

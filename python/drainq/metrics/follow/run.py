@@ -3,7 +3,7 @@
 A directory is followed by Spark or by threads. A file is always followed by threads, because the lines of a few seconds
 are less than one task's work.
 
-1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so it is safe to kill.
+1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so the command may be killed.
 2. A round that fails because a file changed is repeated. Any other error ends the run.
 """
 
@@ -45,7 +45,7 @@ class Ended(Protocol):
 class Ending:
     """Waits for SIGTERM. A context manager for the main thread.
 
-    The handler only puts into a queue that is safe in a signal handler, whatever lock the thread holds.
+    The signal handler only puts an item into a ``SimpleQueue``, which is safe whatever lock the main thread holds.
     """
 
     def __init__(self) -> None:
@@ -104,8 +104,8 @@ def follow(
         every: seconds between two rounds.
         max_bad: percent of the lines that may be bad without a complaint.
         settled: seconds without a change after which a file is finished, or a rotated file has ended.
-        say: called with a sentence about each file that is not counted.
-        now: seconds since the epoch.
+        say: called with sentences for the user, such as one about a file that is not counted.
+        now: returns the seconds since the epoch.
     Raises:
         UserError, DatabaseError, JobFailed: the message names the reason. Earlier rounds stay counted.
     """
@@ -191,7 +191,7 @@ def _directory_rounds(
     directory = Directory(path, memory, settled, say, format)
 
     def load(sources: list[Source]) -> None:
-        with contextlib.suppress(FileChanged):  # the next look finds it again
+        with contextlib.suppress(FileChanged):  # the next round finds the file again
             rounds.load_files(OnSpark(spark) if spark else InThreads(), sources, directory)
 
     with contextlib.ExitStack() as stack:

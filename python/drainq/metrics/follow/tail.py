@@ -56,7 +56,7 @@ class Grown:
     """A file and its new lines of this round.
 
     Args:
-        path: of the file. counted: its row before the round. data: whole lines, or nothing.
+        path: of the file. counted: its row before the round. data: whole lines, an ended file's last line, or nothing.
         changed, head, sha256: the new values of the row. format: of the lines.
     """
 
@@ -100,7 +100,7 @@ class Tail:
     Args:
         path: of the file, which need not exist yet.
         memory: the counted bytes of the files in its directory.
-        beginning: returns the bytes and lines of a file that were loaded as a log.
+        beginning: returns the bytes, lines, parsed and bad lines of a file's beginning that was loaded as a log.
         settled: seconds without a change after which a rotated file is counted to its end.
         say: called with a sentence for the user.
         format: of the lines; None: found from the first lines of each file.
@@ -124,10 +124,10 @@ class Tail:
         self._reopen()
 
     def look(self, now: float) -> list[Grown]:
-        """Return the files with new lines.
+        """Return the files with new lines, and those that ended or are gone.
 
         Args:
-            now: seconds of a clock that does not jump.
+            now: the time in seconds. Only differences between calls matter.
         Raises:
             UserError: the file cannot be read.
         """
@@ -139,7 +139,7 @@ class Tail:
         return found
 
     def keep(self) -> None:
-        """Continue after the new rows, which the caller has written."""
+        """Take over the new rows, which the caller has written, and close the files that have ended."""
         self._lost.clear()
         for each in list(self._open):
             row = self._memory.of(int(each.counted.inode))
@@ -250,7 +250,7 @@ class Tail:
         )
 
     def _read(self, each: _Open, now: float) -> Grown | None:
-        """Return the new lines of a file, or None if there are none."""
+        """Return the new lines of a file, or its end. Return None if there is neither."""
         status = os.fstat(each.file.fileno())
         if status.st_size < each.counted.bytes or head_of(each.file, each.counted.bytes) != each.counted.head:
             self._truncated(each.counted)
@@ -294,7 +294,7 @@ def _is_of(name: str, log: str) -> bool:
 
 
 def _appended(file: BinaryIO, begin: int, size: int) -> bytes:
-    """Read whole lines from a byte on, about ``MOST`` bytes."""
+    """Read whole lines from the byte ``begin`` on, about ``MOST`` bytes at most."""
     data = b""
     while begin + len(data) < size:
         more = os.pread(file.fileno(), min(MOST, size - begin - len(data)), begin + len(data))

@@ -46,7 +46,7 @@ class _Binding:
     """The form in which a database gets the keys of one call of ``mark``."""
 
     rows: str
-    """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
+    """The SQL for one row per key, with the placeholders for what :attr:`bind` returns."""
     bind: Callable[[str, str, int, float, Sequence[str]], Any]
     """Makes the parameters of a mark."""
     many: bool
@@ -128,7 +128,7 @@ class SqlStore:
         return self._url.dialect.connect(self._url.target, self._url.secrets, write_ahead=True)
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Run ``work`` on the connection, and again on a new one if the old one is lost. All work is repeatable."""
+        """Run ``work`` on the connection, and if that is lost, on a new connection. An attempt may then count twice."""
         with self._lock:
             if self._connection is None:
                 self._connection = self._connect()

@@ -62,7 +62,7 @@ class MemoryStore:
         renew_in_child(self)
 
     def _renew_in_child(self) -> None:
-        """Forget all items, because the parent follows them."""
+        """Forget all items, because the parent process keeps their states."""
         self._lock = threading.Lock()
         self._items: dict[tuple[str, str], tuple[ItemState, int, float]] = {}
         self._counts: Counter[tuple[str, ItemState]] = Counter()

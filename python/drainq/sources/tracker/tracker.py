@@ -1,8 +1,8 @@
 """The item tracker: records whether each item is scheduled, sent, done or failed, and counts items by source.
 
 The scheduler marks the items that it schedules and sends, and the worker marks those that are done. The two race:
-"done" may be marked before "sent". So "sent" is only written over "scheduled", and "done" stays until the item is
-scheduled again.
+"done" may be marked before "sent". So "sent" is written only over "scheduled" or nothing, never over "done" or
+"failed".
 
 | state | marked by | written over |
 | --- | --- | --- |
@@ -111,7 +111,7 @@ class ItemTracker(ClosedByBlock):
     def in_flight(self) -> int:
         """Return the number of items scheduled or sent, not yet done or failed; cheap however many are finished.
 
-        As a scheduler's ``backlog`` it makes ``max_backlog`` a credit window.
+        As a scheduler's ``backlog``, it limits the items in flight to ``max_backlog``.
         """
         return self._store.in_flight()
 
@@ -127,7 +127,7 @@ class ItemTracker(ClosedByBlock):
 
 
 def _text(what: str, value: object) -> str:
-    """Return a text that every store can hold, so that all of them accept the same."""
+    """Check that every store can hold a text, and return it. So all stores accept the same texts."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a str, got a {type(value).__name__}; str(item) makes one")
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):

@@ -3,14 +3,14 @@
 //! A queue with a separate set has moments in which the two disagree, and an offer at such a moment is lost or doubled.
 //! Here one slot holds an entry from its arrival until it is forgotten; only the state of the slot changes.
 //!
-//! Entries are looked up in its [`IdentityTable`]. It never reads a clock: `now` is an argument.
+//! The queue looks entries up in its [`IdentityTable`], and never reads a clock: `now` is an argument.
 //!
 //! # Invariants
 //! 1. The index of a known entry is in `waiting` once if its state is `Waiting`, and in `remembered` once if its state
 //!    is `Remembered`; else it is in neither.
 //! 2. `remembered` is in the order in which its entries may be forgotten.
 //!
-//! Source: `ConcurrentSetQueue` of "Fast Critical Path with Async Queueing"; the life after the queue follows
+//! Source: `ConcurrentSetQueue` of "Fast Critical Path with Async Queueing"; the states after a take follow
 //! `processing` and `dirty` of client-go's work queue.
 
 pub use super::identity_table::{EntryId, EntryState, IdentityTable, Lookup, Same};
@@ -100,13 +100,13 @@ impl<E> SetQueue<E> {
         self.waiting.iter().filter_map(|&slot| self.table.slots[slot as usize].entry.as_ref())
     }
 
-    /// Returns every known entry, in the queue or not, to look one up.
+    /// Returns the table of every known entry, in the queue or not.
     #[inline]
     pub fn table(&self) -> &IdentityTable<E> {
         &self.table
     }
 
-    /// Reserves the memory for one entry; false if there is none.
+    /// Reserves the memory for one entry; false if there is no memory.
     #[inline]
     pub fn reserve(&mut self) -> bool {
         self.table.reserve() && self.waiting.try_reserve(1).is_ok()
@@ -119,8 +119,8 @@ impl<E> SetQueue<E> {
         self.waiting.push_back(slot);
     }
 
-    /// Takes the first entry: calls `give` with the entry if it is forgotten at once, else `lend` with a reference
-    /// while it stays known.
+    /// Takes the first entry. Calls `give` with the entry if it is forgotten at once, or `lend` with a reference to the
+    /// entry if it stays known.
     #[inline]
     pub fn take<R>(&mut self, now: Duration, lend: impl FnOnce(&mut E) -> R, give: impl FnOnce(E) -> R) -> Option<R> {
         let index = self.waiting.pop_front()?;
@@ -158,8 +158,8 @@ impl<E> SetQueue<E> {
         Ok(None)
     }
 
-    /// Begins a poll of the source. Its result may hold entries that were read before they were done, so entries that
-    /// are done from now until its end stay known until then.
+    /// Begins a poll of the source. The poll may return entries that the source read before they were done. So an entry
+    /// that is done during the poll stays known until the poll ends.
     pub fn begin_poll(&mut self) -> Poll {
         self.last_poll += 1;
         self.polls.push(self.last_poll);
@@ -179,7 +179,7 @@ impl<E> SetQueue<E> {
         !self.remembered.is_empty()
     }
 
-    /// Moves entries whose time is up to `forgotten`.
+    /// Forgets the entries whose time and polls are over, and moves them to `forgotten`.
     pub fn forget_due(&mut self, now: Duration, forgotten: &mut Vec<E>) {
         let oldest_poll = self.polls.iter().copied().min().unwrap_or(u64::MAX);
         while let Some(first) = self.remembered.front() {

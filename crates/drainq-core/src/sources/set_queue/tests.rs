@@ -1,6 +1,6 @@
-//! Tests of single steps of the set queue. Under a model checker too, so that a planted fault is noticed here:
+//! Tests single steps of the set queue, under a model checker too, so that a planted fault is noticed here:
 //! `set_queue_slots` (the slot of a forgotten entry is not used again), `set_queue_polls` (poll tokens start anew after
-//! a reset), `set_queue_fence` (a poll does not keep what is done known).
+//! a reset), `set_queue_fence` (an entry that is done during a poll does not stay known).
 
 use super::*;
 use crate::sync::model;

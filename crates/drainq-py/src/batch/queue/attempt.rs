@@ -4,7 +4,7 @@
 //! of the item once; each try is a single push that never waits.
 //!
 //! # Invariants
-//! 1. Every attempt ends once: accepted, rejected because the queue is closed, or given up, which counts as rejected.
+//! 1. An attempt ends once: accepted, rejected (closed), given up (counts as rejected), out of memory (not counted).
 
 use super::BatchQueue;
 use crate::arguments;

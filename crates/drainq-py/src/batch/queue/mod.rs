@@ -63,7 +63,7 @@ impl BatchQueue {
         &self.shared
     }
 
-    /// Raises WouldDeadlock if this thread calls a handler of the queue, or runs the event loop of its handlers.
+    /// Raises WouldDeadlock if this thread is in a handler call of the queue, or runs the event loop of its handlers.
     pub(super) fn refuse_in_handler(&self, py: Python<'_>, what: &str) -> PyResult<()> {
         self.refuse_on_drain_thread(py, what)?;
         let event_loop = self.shared.callables.event_loop.as_ref();
@@ -77,7 +77,7 @@ impl BatchQueue {
         Err(self.would_deadlock(py, what, &why))
     }
 
-    /// Raises WouldDeadlock if this thread calls a handler of the queue.
+    /// Raises WouldDeadlock if this thread is in a handler call of the queue.
     pub(super) fn refuse_on_drain_thread(&self, py: Python<'_>, what: &str) -> PyResult<()> {
         if !self.shared.queue().is_draining_here() {
             return Ok(());
@@ -93,7 +93,7 @@ impl BatchQueue {
 
 #[pymethods]
 impl BatchQueue {
-    // `consumer` is one of the settings, so that None wins, too.
+    // `consumer` is read as one of the settings, so that `consumer=None` wins over the configuration, too.
     #[new]
     #[pyo3(
         signature = (name, config=None, *, handlers=None, **settings),

@@ -1,6 +1,6 @@
 //! `produce` and `produce_many` as raw methods, which cost half as much as methods with a wrapper.
 //!
-//! The wrapper that PyO3 writes takes part in its bookkeeping of references and panics, at about 10 ns a call. A raw
+//! The wrapper that PyO3 generates does PyO3's bookkeeping of references and panics, at about 10 ns a call. A raw
 //! method skips these steps if no Python code runs and no call can fail: the item's class, or the dispatch key that it
 //! holds, has a route in the cache, and its partition has room. Every other call takes PyO3's steps ([`call_method`]).
 //!

@@ -4,9 +4,9 @@
 //! for all calls of the pass. A daemon thread does not hold up the interpreter's end: `interpreter_exit.rs` shuts the
 //! queues down before, so that nothing is left to do by then.
 //!
-//! The threads start inside the call that makes the queue, and with a short `min_idle` they find nothing to do before it
-//! returns. An `on_idle` that uses the variable to which the program assigns the queue would not find it yet. So the first
-//! idle report comes from a step that began after that call.
+//! The threads start inside the call that makes the queue. With a short `min_idle` they find nothing to do before that
+//! call returns, and an `on_idle` that uses the variable to which the program assigns the queue would find no value. So
+//! the first idle report comes from a step that began after that call.
 
 use super::SharedQueue;
 use crate::batch::caller::Caller;
@@ -40,7 +40,7 @@ impl SharedQueue {
             started?;
             return self.start_balancer(py);
         }
-        // Outlives the close below: where no thread starts, its end calls `on_close`.
+        // This caller outlives the close below: if no thread starts, the caller's end calls `on_close`.
         let starting = Caller::new(self, Role::Drain);
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
             let (caller, drainer) = (Caller::new(self, Role::Drain), Drainer::new(process.queue.clone(), id));
@@ -58,7 +58,7 @@ impl SharedQueue {
         self.start_balancer(py)
     }
 
-    /// Hands the batches of a pass to their handlers, one call after the other, the first one from `began`.
+    /// Hands the batches of a pass to their handlers, one after the other. The first call is timed from `began`.
     fn deliver_pass(&self, py: Python<'_>, mut pass: Pass<'_, Item>, mut began: Instant) {
         while let Some(mut batch) = pass.next_batch() {
             let outcomes = self.deliver(py, &mut batch, &mut began);
@@ -108,7 +108,7 @@ impl SharedQueue {
     ) -> Vec<(Outcome, u64)> {
         let (size, process) = (batch.size, self.process());
         let outcomes = handler.call(py, batch, self.callables.on_error.as_ref(), self.name());
-        // One clock reading a call: a call begins where the one before it ended.
+        // The clock is read once for each call: a call begins when the call before it ended.
         let now = Instant::now();
         process.handler_nanos.add(py, (now - *began).as_nanos() as u64);
         process.batch_sizes.add(py, size);

@@ -121,7 +121,7 @@ impl SharedQueue {
         self.is_made.store(true, Ordering::Release);
     }
 
-    /// Whether that call has ended.
+    /// Whether the call that makes the queue's object has ended.
     pub fn is_made(&self) -> bool {
         self.is_made.load(Ordering::Acquire)
     }
@@ -175,7 +175,7 @@ impl SharedQueue {
         !is_called || (process.queue.is_running() && process.queue.is_quiet())
     }
 
-    /// Shows the garbage collector the user's objects, if the collector is to see them now.
+    /// Shows the garbage collector the user's objects, if [`Self::is_shown`] returns true.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         if !fork::is_renewed() || !self.is_shown() {
             return Ok(());
@@ -198,7 +198,7 @@ impl SharedQueue {
 impl Drop for SharedQueue {
     /// Keeps the counts of losses. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
     fn drop(&mut self) {
-        // A forked child that drops it before its renewal has the parent's queue, whose locks may be taken.
+        // A forked child that drops the queue before the renewal has the parent's queue, whose locks may be taken.
         gil::held(|py| fork::is_renewed().then(|| losses::keep(py, self.queue())));
     }
 }

@@ -50,8 +50,8 @@ impl SharedQueue {
         }
     }
 
-    /// Pushes into the partition whose turn it is. The turn passes on with the item, so that a partition whose fast
-    /// path is closed is not left out. Two producers that share no GIL may have the same turn.
+    /// Pushes into the partition whose turn it is. The turn moves on only if the item is queued, so that a
+    /// partition whose fast path is closed is not left out. Two producers that share no GIL may have the same turn.
     #[inline]
     fn push_in_turn(
         &self,
@@ -172,7 +172,7 @@ impl SharedQueue {
         self.routing.keys.add(name, || self.queue().add_type(0.0))
     }
 
-    /// Counts items that were not accepted, and reports them to `on_drop`.
+    /// Counts items that were not accepted, and reports them to `on_drop`, but for [`Rejection::WouldDeadlock`].
     pub fn reject(&self, py: Python<'_>, reason: Rejection, count: u64) {
         self.queue().count_rejected(reason, count);
         match reason {

@@ -122,7 +122,7 @@ pub(super) struct Run<'a, 'py> {
     /// The class of the last item, and its route.
     class: *mut ffi::PyTypeObject,
     pub(super) route: CachedRoute<'a>,
-    /// Whether the next item has another partition or no route, or there is none.
+    /// Whether the next item has another partition or no route, or there is no next item.
     pub(super) is_over: bool,
 }
 

@@ -93,8 +93,8 @@ impl SharedQueue {
     }
 
     /// Runs `close_fast_path` on a drain thread that is about to fall asleep, with the GIL, which keeps the producers
-    /// apart. The thread asks for the GIL as it does for a pass, so that a producer which holds the GIL yields: the
-    /// items of that producer wake no thread meanwhile.
+    /// out. The thread asks for the GIL as it does for a pass, so that a producer which holds the GIL yields, because
+    /// that producer's items wake no thread meanwhile.
     pub(super) fn sync_with_producers(&self, close_fast_path: &dyn Fn()) {
         let process = self.process();
         process.gil_yield.ask();

@@ -1,6 +1,6 @@
 //! How items get into a partition if the interpreter has no GIL. `push_with_gil.rs` has the same functions.
 //!
-//! Producers claim their slots by compare-and-swap, which is also the fence that a drain thread asks for before it falls
+//! Producers claim their slots by compare-and-swap, which is also the fence that a drain thread needs before it falls
 //! asleep (`batch/produce.rs` in the core). There is no fast path to open, to close or to hand over.
 
 use super::SharedQueue;

@@ -97,14 +97,14 @@ impl SharedQueue {
                 let slice = PyFloat::new(py, ctrl_c::slice(deadline).as_secs_f64());
                 gil::call_method(thread, "join", [slice.as_any()])?;
             }
-            // Let go of when the lock is free again: the end of a thread's object may run Python code.
+            // Dropped after the lock is released, because the end of a thread's object may run Python code.
             let _gone: Vec<_> = self.process().threads.lock().extract_if(.., |other| other.is(thread)).collect();
         }
         Ok(())
     }
 
-    /// Returns when the end of the process stops waiting for this queue, which may use this share of its time now. What
-    /// its flush has used already does not count twice.
+    /// Returns the deadline until which the end of the process waits for this queue: this share of the queue's shutdown
+    /// time, less the time that its flush at the exit has used already.
     fn exit_deadline(&self, share: f64) -> PyResult<Deadline> {
         let whole = self.shutdown_timeout.unwrap_or(EXIT_TIMEOUT.as_secs_f64());
         let used = Duration::from_micros(self.flushed_at_exit.load(Ordering::Relaxed)).as_secs_f64();

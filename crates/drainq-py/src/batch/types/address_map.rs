@@ -1,8 +1,8 @@
-//! From the address of an object to a key and a pointer, without a lock and without a dictionary.
+//! Maps the address of an object to a key and a pointer, without a lock and without a dictionary.
 //!
 //! # Invariants
-//! 1. A slot's `word` is 0, or an address (48 bits) below a key (16 bits); its pointer is written
-//!    before it, and neither changes once it is not 0.
+//! 1. A slot's `word` is 0, or an address (48 bits) below a key (16 bits). The slot's pointer is written
+//!    before the word, and neither changes once the word is not 0.
 //! 2. `slots` points to `mask + 1` slots or more: a larger table is stored before its mask, and a
 //!    reader loads the mask first. Tables live as long as the map.
 //! 3. At least half of the slots are empty, so that a search ends.

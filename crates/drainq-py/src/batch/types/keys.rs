@@ -1,20 +1,20 @@
-//! From an object to the key of its type: a number, found without a lock.
+//! Maps an object to the key of its type, a number that is found without a lock.
 //!
 //! The *name* of an item's type is its class, or its dispatch key. Equal names are one type. The *first* of equal
 //! names, whichever came first, stands for all of them by its address. A class is its own first, and is not hashed.
 //!
-//! An `operator.itemgetter` or `operator.attrgetter` of one name is not called: its work is done here, in a third of the
-//! time, with the same result and errors. A tuple or a dict holds the name of its type, so the name is borrowed, which
-//! halves its cost.
+//! An `operator.itemgetter` or `operator.attrgetter` of one name is not called: this file does its work in a third of
+//! the time, with the same result and errors. An item that is a tuple or a dict holds the name of its type, so the name
+//! is borrowed, which halves the cost of reading it.
 //!
 //! Source: `itemgetter` and `attrgetter` of CPython's `operator` module: `item[key]` and `getattr(item, name)`. For
 //! several names, or a name with a dot, the getter is called.
 //!
 //! # Invariants
 //! 1. An object in `numbers` is kept alive by `names`, so its address means this type for ever.
-//! 2. Equal names have one first: `dict.setdefault` looks up and inserts in one step, between whose
-//!    last comparison and whose insertion no Python code and, by the GIL or the dict's own lock, no other thread runs. A
-//!    hash or a comparison that gives up the GIL only delays that step.
+//! 2. Equal names have one first, because `dict.setdefault` looks up and inserts in one step. Between the last
+//!    comparison and the insertion no Python code runs, and the GIL, or the dict's own lock, keeps other threads out.
+//!    A hash or a comparison that gives up the GIL only delays that step.
 //! 3. The number of a first is looked up and added in one hold of `names`: each first gets one number.
 //! 4. No Python code runs while `names` is locked.
 
@@ -196,7 +196,7 @@ impl Keys {
         }
     }
 
-    /// Returns the number of the name at this address, if it has one. `None` may be wrong while another thread adds one.
+    /// Returns the number of the name at this address, if it has one. `None` may be wrong while another thread adds it.
     #[inline]
     pub fn number(&self, address: usize) -> Option<Key> {
         self.numbers.find(address).map(Found::key)

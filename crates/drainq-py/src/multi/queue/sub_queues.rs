@@ -74,7 +74,7 @@ impl MultiQueue {
             let attached = core.add(label.clone(), settings, disabled_by).map_err(|_| refused())?;
             let made = Bound::new(py, SubQueue::new(attached, label, unique))?;
             made.get().label().set_object(made.as_any())?;
-            // Hashing or comparing the key may run Python code, in which another thread may add it.
+            // Hashing or comparing the key may run Python code, and another thread may then add the key.
             let winner = gil::call_method(subs, "setdefault", [&key, made.as_any()])?;
             if winner.is(&made) {
                 return Ok(winner);

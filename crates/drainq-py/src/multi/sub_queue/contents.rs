@@ -67,7 +67,7 @@ impl SubQueue {
     ///     [0, 2, 4]
     fn remove_if<'py>(&self, py: Python<'py>, predicate: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let snapshot = self.snapshot(py);
-        // By address: the snapshot keeps the objects alive, and an item may be here more than once.
+        // Objects are counted by address: the snapshot keeps them alive, and an object may be here more than once.
         let mut chosen: HashMap<usize, usize> = HashMap::new();
         for candidate in &snapshot {
             if gil::call(predicate, [shown(candidate.bind(py))])?.is_truthy()? {

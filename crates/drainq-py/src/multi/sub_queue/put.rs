@@ -14,10 +14,10 @@ pub(super) enum Offered {
     Unique(Candidate),
 }
 
-/// A call that puts many items: those that are not in yet.
+/// The state of a call that puts many items: the items that are not in yet, and the counts.
 pub(super) struct PutMany {
     rest: std::vec::IntoIter<Py<PyAny>>,
-    /// The first of the rest, if the sub-queue has no duplicates and a try has found no room for it.
+    /// The first of the rest, if the sub-queue leaves duplicates out and a try has found no room for this item.
     next: Option<Offered>,
     count: usize,
     duplicates: usize,
@@ -34,7 +34,7 @@ impl PutMany {
         Ok(Self { count: all.len(), rest: all.into_iter(), next: None, duplicates: 0 })
     }
 
-    /// Puts what fits, up to `most` items if duplicates are left out; `None` if items are left.
+    /// Puts the items that fit. If duplicates are left out, tries up to `most` items. Returns `None` if items are left.
     pub(super) fn try_now(
         &mut self,
         py: Python<'_>,
@@ -83,12 +83,12 @@ impl SubQueue {
     #[cold]
     pub(super) fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
         if refusal == PutRefusal::NoMemory {
-            return errors::no_memory(py); // a name would need some
+            return errors::no_memory(py); // the message would need memory
         }
         core_errors::of_put(py, &self.label.name(py), || self.core.settings().capacity, refusal)
     }
 
-    /// Makes the key of an item, if the sub-queue has no duplicates.
+    /// Prepares an item for a put: makes its key, if the sub-queue leaves duplicates out.
     pub(super) fn offered(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<Offered> {
         Ok(match &self.unique {
             None => Offered::Plain(item),
@@ -96,7 +96,7 @@ impl SubQueue {
         })
     }
 
-    /// Puts an item: whether it went in, or is a duplicate; `None` if there is no room now.
+    /// Puts an item; returns true if it went in, false if it is a duplicate, `None` if there is no room now.
     pub(super) fn try_put(
         &self,
         py: Python<'_>,
@@ -124,7 +124,7 @@ impl SubQueue {
         }
     }
 
-    /// Raises if there will never be room, or no room within this call.
+    /// Raises the refusal, unless the sub-queue is only full, or full without getters while the call gives up anyway.
     fn no_room(&self, py: Python<'_>, refusal: PutRefusal, otherwise: Otherwise) -> PyResult<()> {
         match (refusal, otherwise) {
             (PutRefusal::Full, _) | (PutRefusal::Orphaned, Otherwise::GiveUp) => Ok(()),

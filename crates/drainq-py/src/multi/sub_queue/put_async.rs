@@ -19,7 +19,7 @@ use std::sync::Arc;
 struct Put {
     sub_queue: Py<SubQueue>,
     item: Py<PyAny>,
-    /// Made by the first try: it runs the code of the item's owner.
+    /// Made by the first try, because making it runs the code of the item's owner.
     offered: Option<Offered>,
     waiter: Wait,
 }

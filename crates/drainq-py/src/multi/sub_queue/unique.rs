@@ -1,10 +1,10 @@
 //! Sub-queues without duplicates: an item is left out while an equal one waits.
 //!
 //! # Invariants
-//! 1. An item of such a sub-queue waits in the core as a [`UniqueItem`], whose key is in the table. No other item is one.
-//! 2. The key enters the table in the same hold of the GIL, or of the lock of `turn`, in which the item enters the core
-//!    or is refused: so an item is left out only for one that waits. The key leaves after the item: a put in between
-//!    counts as made before the get.
+//! 1. All items of such a sub-queue, and no others, wait in the core as [`UniqueItem`]s. Their keys are in the table.
+//! 2. A key enters the table in the hold of the GIL, or of the lock of `turn`, in which the item enters the core or is
+//!    refused. So only an item whose equal waits is left out. The key leaves after the item: a put in between counts
+//!    as made before the get.
 //! 3. No Python code runs under the lock of the table, and no object is freed.
 
 use crate::fork::{self, Renew};
@@ -35,7 +35,7 @@ impl Renew for Table {
 pub struct Unique {
     key: Option<Py<PyAny>>,
     table: Arc<Table>,
-    /// A list that stays empty: the puts are alone with it.
+    /// A list that stays empty. A put uses it as a lock, with `objects::alone_with`.
     pub turn: Py<PyList>,
 }
 
@@ -117,7 +117,7 @@ impl UniqueItem {
     }
 }
 
-/// Returns an item that has left its sub-queue, in its putter's form.
+/// Returns an item that has left its sub-queue, as it was put.
 #[inline]
 pub fn left(py: Python<'_>, item: Py<PyAny>) -> Py<PyAny> {
     match as_unique(item.bind(py)) {
@@ -129,7 +129,7 @@ pub fn left(py: Python<'_>, item: Py<PyAny>) -> Py<PyAny> {
     }
 }
 
-/// Returns an item that stays in its sub-queue, in its putter's form.
+/// Returns an item that stays in its sub-queue, as it was put.
 pub fn shown<'a, 'py>(item: &'a Bound<'py, PyAny>) -> &'a Bound<'py, PyAny> {
     as_unique(item).map_or(item, |unique| unique.item.bind(item.py()))
 }

@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! 1. Foreign code (`key`, `__hash__`, `__eq__`, `__del__`, an item's iterator, a clock) runs without the lock. So no
-//!    call can deadlock, and a call that raises has changed nothing.
+//!    call can deadlock, and an item for which a call raises is unchanged.
 //! 2. A lookup and the change that follows from it happen under one hold of the lock.
 //! 3. No code under the lock waits, or drops a Python object.
 //! 4. A call that waited leaves the waiters when it ends, and a token that it did not use goes to the next.

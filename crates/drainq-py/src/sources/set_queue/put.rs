@@ -17,7 +17,7 @@ use pyo3::types::{PyBool, PyIterator};
 use std::sync::Arc;
 
 impl SetQueue {
-    /// Puts an item: whether it went in, or is known; `None` if there is no room now.
+    /// Puts an item; returns true if it went in, false if an equal one is known, `None` if there is no room now.
     #[inline]
     fn try_put(&self, py: Python<'_>, identity: &mut Identity, item: &Py<PyAny>) -> PyResult<Option<bool>> {
         self.forget_due(py)?;
@@ -75,7 +75,7 @@ impl SetQueue {
 struct SetPut {
     queue: Py<SetQueue>,
     item: Py<PyAny>,
-    /// Made by the first try: it runs the code of the item's owner.
+    /// Made by the first try, because making it runs the code of the item's owner.
     started: Option<(Identity, SetWait)>,
 }
 
@@ -127,7 +127,7 @@ struct SetPutMany {
 }
 
 impl SetPutMany {
-    /// Puts the items of a turn; `None` if items are left.
+    /// Puts up to [`IN_A_TURN`] items; returns `None` if items are left.
     fn put_some(&mut self, py: Python<'_>) -> PyResult<Option<()>> {
         let queue = self.queue.get();
         for _ in 0..IN_A_TURN {

@@ -71,7 +71,7 @@ impl Guarded {
         }
     }
 
-    /// Takes the first item, and notifies a putter.
+    /// Takes the first item, and counts it as got.
     #[inline]
     pub fn take<'py>(&mut self, py: Python<'py>, now: Duration) -> Option<TakenItem<'py>> {
         let (item, key) = self.queue.take(
@@ -91,7 +91,7 @@ impl Guarded {
         self.queue.len() as u64 + self.got - self.done
     }
 
-    /// Counts an item that was taken as done; false if all of them are.
+    /// Counts one taken item as done; returns false if all taken items are done already.
     pub fn task_done(&mut self) -> bool {
         let is_one = self.done < self.got;
         self.done += u64::from(is_one);
@@ -104,7 +104,7 @@ impl Guarded {
         self.capacity.saturating_sub(self.queue.len())
     }
 
-    /// Returns the waiters for an item, or those for room.
+    /// Returns the waiters for an item, for room, or for the end of the work.
     pub fn waiters(&mut self, wait_for: WaitFor) -> &mut Tickets {
         match wait_for {
             WaitFor::Item => &mut self.getters,

@@ -2,8 +2,8 @@
 
 # Invariants
 
-1. A wait for the server ends at the deadline of the calling thread's try, even if the server fell silent with the
-   connection open (a frozen backend, a network partition). The connection is then unusable.
+1. A wait for the server ends ``GRACE`` seconds after the deadline of the calling thread's try, even if the server fell
+   silent with the connection open (a frozen backend, a network partition). The connection is then unusable.
 2. No setting outlives a transaction on a shared connection. Without a pooler the settings are startup options of the
    connection. A pooler shares connections among programs, so behind one each transaction uses ``SET LOCAL``.
 3. Behind a pooler in transaction mode no statement is prepared, because another program's statement could have the same
@@ -88,8 +88,8 @@ class Opener:
         self.settings = {
             "statement_timeout": str(int((try_timeout or 0) * 1000)),
             "idle_in_transaction_session_timeout": str(_IDLE_IN_TRANSACTION),
-            # Every statement here can use an index. A plan for all values costs a third of the time. Without
-            # sequential scans, a plan made for a small table also suits a large one.
+            # Every statement here can use an index. With one plan for all values, it takes a third of the time.
+            # Without sequential scans, a plan made for a small table also suits a large one.
             "plan_cache_mode": "force_generic_plan",
             "enable_seqscan": "off",
             "jit": "off",

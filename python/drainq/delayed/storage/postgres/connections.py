@@ -19,7 +19,7 @@ class PostgresConnections:
     Attributes:
         most: ``max_connections``.
         schedules: one connection more, so that a schedule that waits for a frozen scheduler's lock delays no consumer.
-        listener: has another one while a queue listens.
+        listener: has one more connection while a queue listens.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class PostgresConnections:
         self.listener = Listener(self.pool.opener)
 
     def close(self) -> None:
-        """Stop listening, and close the idle connections at once, and each other one when it is returned."""
+        """Stop listening. Close the idle connections at once, and each one in use when it is returned."""
         self.listener.close()
         self.pool.close()
         self.schedules.close()

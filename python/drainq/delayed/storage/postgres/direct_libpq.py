@@ -7,7 +7,7 @@ result's value is converted only when it is read. The statements use the driver'
 
 # Invariants
 
-1. A wait for an answer ends at the deadline of the calling thread's try, as every wait on a
+1. A wait for an answer ends ``GRACE`` seconds after the deadline of the calling thread's try, as every wait on a
    :class:`~drainq.delayed.storage.postgres.connection.BoundedConnection` does. The connection is then closed, because
    the late answer would be read as the answer to the next statement.
 2. When Ctrl-C interrupts a statement, the statement is cancelled on the server before the interrupt is raised. If the
@@ -36,8 +36,8 @@ _numbers = count()
 _SQLSTATE = psycopg.pq.DiagnosticField.SQLSTATE
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 GRACE = 0.5
-"""Seconds after a try's deadline in which the server may report that a statement took too long. Then the connection
-stays usable."""
+"""Seconds after a try's deadline in which the server may report that a statement took too long. After such a report
+the connection stays usable."""
 _MOST_PREPARED = 200  # prepared statements that a connection keeps; each batch size has its own
 _CANCELLED_WITHIN = 5.0  # seconds that the server gets to end a statement that was interrupted
 

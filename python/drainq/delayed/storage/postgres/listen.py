@@ -28,10 +28,10 @@ _LOOK_AGAIN_AFTER = 0.1
 
 
 class Subscription:
-    """A callable that gets the news of a channel.
+    """Connects a callable to the notifications of a channel.
 
     Attributes:
-        listening: set while the server sends the channel's news.
+        listening: set while the server sends the channel's notifications.
     """
 
     def __init__(self, listener: Listener, channel: str, wake: Callable[[str], None]) -> None:
@@ -41,7 +41,7 @@ class Subscription:
         self.listening = threading.Event()
 
     def close(self) -> None:
-        """End the subscription. The last one returns when the thread and the connection have ended."""
+        """End the subscription. For the last one, return only when the thread and the connection have ended."""
         self._listener.unsubscribe(self)
 
 
@@ -62,7 +62,7 @@ class Listener:
         self._lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
         self._thread: threading.Thread | None = None
-        self._changed: socket.socket | None = None  # a byte for the thread to read after each change
+        self._changed: socket.socket | None = None  # each change sends the thread a byte through it
 
     _renew_in_child = _begin
 
@@ -101,7 +101,7 @@ class Listener:
                 if self._changed is not None:
                     self._changed.send(b".")
             ending = None if self._subscriptions else self._thread
-        while ending is not None and ending.is_alive() and not self._subscriptions:  # none came meanwhile
+        while ending is not None and ending.is_alive() and not self._subscriptions:  # no new one came
             ending.join(_LOOK_AGAIN_AFTER)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Listener:
                     self._end(changed)
 
     def _is_needed(self) -> bool:
-        """Return whether there are subscriptions. If not, the next one starts another thread."""
+        """Return whether there are subscriptions. If not, the next subscription starts another thread."""
         with self._lock:
             if not self._subscriptions and self._changed is not None:
                 self._end(self._changed)
@@ -167,7 +167,7 @@ class Listener:
 
 
 def _wait(sockets: Iterable[Any], seconds: float | None) -> None:
-    """Wait until one of some sockets has something to read, at most ``seconds``. Read what the first one has."""
+    """Wait until one of some sockets has something to read, at most ``seconds``. Discard what the first one has."""
     first, *_ = sockets = [*sockets]
     with selectors.DefaultSelector() as selector:
         for each in sockets:

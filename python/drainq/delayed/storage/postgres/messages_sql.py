@@ -70,9 +70,9 @@ RESERVE = "SELECT " + _NEXT_ID + " FROM pg_catalog.generate_series(1, %(n)s)"
 """Ids for a batch that takes several statements, so that they still follow the input."""
 
 OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
-"""Insert many messages with distinct keys unless they are there. Ids follow the input (so do ties in due time); rows
-are locked in key order, so that two batches do not deadlock. Returns one row per created message. OVERRIDING permits
-ids for a column that is GENERATED ALWAYS."""
+"""Insert many messages with distinct keys unless they exist. Ids follow the input, so messages of one due time keep its
+order. Rows are locked in key order, so that two batches do not deadlock. Returns one row per created message.
+OVERRIDING permits ids for a column that is GENERATED ALWAYS."""
 
 OFFER_MANY = _UNMIXED + TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 """Insert or update many messages with distinct keys. One row per message created (true) or updated (false)."""
@@ -203,14 +203,14 @@ ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused", "pausedBy" = E
     WHERE q."paused" <> EXCLUDED."paused"
 RETURNING xmax = 0
 """
-"""Pause or resume a queue. Returns true for a new queue, false if it changed, no row if it was so already."""
+"""Pause or resume a queue. Returns true for a new queue, false if its state changed, else no row."""
 
 MARK_RANKED = """
 INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") SELECT %(kind)s::text, %(name)s::text, %(type)s::text, true
 WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s::text AND "ranked")
 ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true
 """
-"""Deliver a queue by priority from now on. A queue that already is so is only read."""
+"""Deliver a queue by priority from now on. If it already is, the row is only read."""
 
 DATABASE_TIME = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8"
 """Seconds since the epoch by the server's clock."""

@@ -1,14 +1,14 @@
-"""PostgresPool: the connections of one queue, or of several. When one is dead, all of its *round* are closed.
+"""PostgresPool: the connections of one queue, or of several. If a connection is dead, its *round* is closed.
 
 A common pool returns another dead connection at each try, so a call may need as many tries as there are connections.
 Here the first dead connection ends the *round*: every connection that was opened in it is closed. So after a restart of
-the server, a fail-over or a kill of all sessions at most one try of a call fails. Mostly none fails, because a server
+the server, a fail-over or a kill of all sessions at most one try of a call fails. Mostly no try fails, because a server
 announces that it closes a connection, and the pool reads that before using the connection. Connecting happens on the
 caller's thread, so the caller gets the error in time.
 
 # Invariants
 
-1. At most ``max_connections`` connections are open and in use at once.
+1. At most ``max_connections`` connections of the pool are open at once.
 2. A connection is used by one thread at a time. It returns to the pool only outside a transaction, in the current
    round, and younger than ``_LONGEST_LIFE``. Otherwise it is closed.
 3. Statements run in autocommit mode at READ COMMITTED. Several statements use one transaction block.
@@ -83,7 +83,7 @@ class PostgresPool:
         self._begin()
 
     def close(self) -> None:
-        """Close every idle connection at once, and each other one when it is returned."""
+        """Close every idle connection at once, and each one in use when it is returned."""
         self._closed = True
         self._close_idle()
 
@@ -181,8 +181,8 @@ class PostgresPool:
 
     @contextmanager
     def alone(self, **settings: int) -> Iterator[Any]:
-        """Yield a cursor on a connection for this work only, with its own settings and no time limit. None behind a
-        pooler, which has no such connections."""
+        """Yield a cursor on a connection for this work only, with its own settings and no time limit. Yield None
+        behind a pooler, which has no such connections."""
         connection = self.opener.open(settings)
         try:
             if connection.behind_a_pooler:
@@ -198,7 +198,7 @@ class PostgresPool:
 
     @contextmanager
     def _borrowed(self) -> Iterator[BoundedConnection]:
-        """Yield a connection of the pool, and note its failures. It returns with time limits."""
+        """Yield a connection of the pool, and note its failures. At the end its waits have a deadline again."""
         connection = self._take()
         try:
             yield connection
@@ -284,7 +284,7 @@ def in_transaction_of(connection: Any) -> Iterator[Any]:
 
     Raises:
         TypeError: the argument is no connection of psycopg.
-        ValueError: the connection's encoding is not UTF-8, so the server would misread text.
+        ValueError: the connection does not send UTF-8, and the server does not convert text (SQL_ASCII).
     """
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(

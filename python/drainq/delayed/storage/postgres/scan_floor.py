@@ -7,9 +7,9 @@ make it twenty times slower. So when polls are slow, the next ones begin at the 
 
 In a queue with groups only the search for messages without a group has a mark, and it is always on.
 
-With a mark, a message that another process offers for a time before it may be delivered late, by up to one poll period.
-So the mark is off until polls are slow, and off again for a while if it makes them no faster. A poll that returns many
-rows is slow by itself, and says nothing about dead ones, so it is not judged. Three polls ignore the
+A message that another process offers for a time before the mark may be delivered late, by up to one poll period. So the
+mark is off until polls are slow, and off again for a while if it makes them no faster. A poll that returns many rows is
+slow by itself, and shows nothing about dead rows, so its time is not judged. Three kinds of polls ignore the
 mark: one after a poll that found no message, so that a consumer can empty a queue; one in every poll period; and the
 first after an offer by another process.
 
@@ -17,8 +17,8 @@ first after an offer by another process.
 
 1. The mark is never later than the due time of any message that this process has offered since it was set.
 2. At most ``period`` seconds pass between two polls without the mark, as long as there are polls.
-3. A poll without messages proves an empty queue if it searched everything. It also does if the latest full search found
-   no message, and no later poll found one.
+3. A poll without messages proves an empty queue if it searched everything, or if the latest full search, and each poll
+   since then, found no message.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ IN_VAIN = 10
 """Consecutive polls without a gain that turn the mark off. More than ``IN_A_ROW``, because a busy machine makes polls
 slow, too."""
 MANY = 50
-"""Number of rows from which a poll's time is not judged."""
+"""The time of a poll that returns at least this many rows is not judged."""
 HELPS = 2.0
 """How many times faster a poll with the mark must be. Otherwise the time is lost elsewhere, such as in the network."""
 REST = 20

@@ -203,9 +203,9 @@ MIGRATIONS = (
         'ALTER TABLE {queues} ADD COLUMN IF NOT EXISTS "pausedBy" TEXT NULL',
     ),
 )
-"""The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is;
-its keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the message
-that ``attempts`` counts for: the source's library replaces a message and keeps the old number."""
+"""The migrations, numbered from 1: each a name and its statements. The first keeps a table of the source library. In
+such a table keys sort by locale, so a key range needs an index of its own. ``attemptsOf`` is the creation time of the
+message that ``attempts`` counts for: the source's library replaces a message and keeps the old number."""
 
 TABLE_EXISTS = "SELECT pg_catalog.to_regclass({literal}) IS NOT NULL"
 """Whether the table exists."""
@@ -214,11 +214,11 @@ BROKEN_INDEX = """
 SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = pg_catalog.to_regclass(%(index)s) AND NOT indisvalid)
     AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = pg_catalog.to_regclass(%(index)s))
 """
-"""Whether an unfinished build has left an index."""
+"""Whether a build that no longer runs has left an unfinished index."""
 
 
 def drop_index(quoted: str) -> str:
-    """Drop the rest of an unfinished index, without locking out writers."""
+    """Return the statement that drops the rest of an unfinished index without locking out writers."""
     return f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}"
 
 

@@ -22,14 +22,14 @@ LOCK_TIMEOUT_MS = 1000
 every later one, so the wait is short, and repeated after a pause."""
 
 _TURNS = 8
-"""Of this many searches behind a long backlog of groups, one begins with the messages without a group."""
+"""Of this many searches that a long backlog of groups requires, one begins with the messages without a group."""
 
 
 @cache
 def _statements(table: str) -> tuple[dict[str, str], dict[str, Statement], dict[tuple[str, bool, int], Statement]]:
     """Return the statements for a table, which a connection then prepares once for all queues.
 
-    The last dict gets the statements that take messages, one for each limit.
+    The last dict gets the statements that take messages, one for each order, acknowledgement and limit.
     """
 
     fill = partial(TableNames(table).fill, percent="%%")
@@ -56,11 +56,11 @@ class PostgresStatements(Storage):
         self._poll_period, self._poll_period_ms = poll_period, 1 + round(min(poll_period, 1e9) * 1000)
         self._sql, self._direct, self._takes = _statements(table)
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
-        self._latest_group: dict[str, str] = {}  # of each kind with groups, that of the latest message taken
-        self._turns = cycle(range(_TURNS))  # 0: that of the messages without a group
+        self._latest_group: dict[str, str] = {}  # for each kind with groups: the group of the latest taken message
+        self._turns = cycle(range(_TURNS))  # 0: messages without a group come first
         self._marks: dict[str, ScanFloor] = {}
-        self._installs: dict[str, Any] = {}  # of each kind, the calls that create ticks
-        self._takers: dict[tuple[Any, ...], Any] = {}  # of each kind and its limits, the consumers
+        self._installs: dict[str, Any] = {}  # for each kind: joins the calls that create ticks
+        self._takers: dict[tuple[Any, ...], Any] = {}  # for each kind and its limits: joins the consumers' calls
 
     def _fill(self, text: str, limit: int = 0) -> str:
         return self._names.fill(text, percent="%%", limit=limit)

@@ -33,10 +33,10 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     """A :class:`~drainq.delayed.storage.base.Storage` in a PostgreSQL database.
 
     Args:
-        connections: to the database.
+        connections: the connections to the database.
         table: the table's name, in the first schema of the search path.
         poll_period: seconds; see :mod:`drainq.delayed.storage.postgres.scan_floor`.
-        shared: whether others use the connections too, so that :meth:`close` leaves them open.
+        shared: whether other queues use the connections, too. Then :meth:`close` leaves them open.
     """
 
     worth_prefetching = True
@@ -83,7 +83,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     def _end_only(self, name: str, values: dict[str, Any]) -> int:
         try:
             return self._do(name, values)
-        except UntranslatableCharacter:  # in the error's text: outside the database's encoding
+        except UntranslatableCharacter:  # the error's text has characters that the encoding lacks
             escaped = values["error"].encode("ascii", "backslashreplace").decode()
             return self._do(name, {**values, "error": escaped})
 

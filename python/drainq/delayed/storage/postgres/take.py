@@ -30,11 +30,11 @@ _numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, p
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 _ORDER = operator.attrgetter("priority", "scheduled_at", "id")
 _FEW = 4
-"""The most messages that are acknowledged by the statement that takes the next ones.
+"""The largest ``limit`` for which the statement that takes messages also acknowledges the handled ones.
 
-A larger batch is acknowledged by a statement before that one, in the same round trip and transaction. A statement sees
-the database as it was when the statement began. If it first deletes a hundred messages, other consumers meanwhile take
-the messages that it looks at next; it locks those, finds them taken, and makes the other consumers wait for its commit.
+For more, an earlier statement of the same round trip and transaction acknowledges. A statement sees the database as it
+was when the statement began. If one statement first deleted a hundred messages, other consumers would meanwhile take
+the messages that it searches next: it would lock these, find them taken, and make the others wait for its commit.
 """
 
 _MOST_TOGETHER = 64
@@ -105,7 +105,7 @@ class PostgresTakes(PostgresStatements):
         took = time.monotonic() - started
         fetched = _fetched(answer, values)
         instead = None if fetched.rows or order == "priority" else answer.get_value(0, 1)
-        if instead is not None:  # it looked for no message
+        if instead is not None:  # the queue needs another order, so the statement took nothing
             if instead == b"priority":
                 self._by_priority.add(kind)
             else:
@@ -116,7 +116,7 @@ class PostgresTakes(PostgresStatements):
             self._latest_group[kind] = groups[-1]
             mark.pass_over_groups()
         plain = [row for row in fetched.rows if row.priority == 0] if order == "priority" else fetched.rows
-        searched = len(fetched.rows) < limit or fetched.rows[-1].priority >= 0  # else the others were enough
+        searched = len(fetched.rows) < limit or fetched.rows[-1].priority >= 0  # else urgent messages filled the limit
         if searched and marks and not groups:
             mark.polled(start, took, plain, values["now"])
         if fetched.rows or start == LOWEST or mark.is_empty():
@@ -170,11 +170,11 @@ class PostgresLimits(PostgresTakes):
         while True:
             try:
                 return together(_Taker(done, limit, now, until, lock))
-            except UniqueViolation:  # as in acquire, with a consumer without limits
+            except UniqueViolation:  # a consumer without limits was faster: see _acquire_by
                 continue
 
     def _acquire_within(self, kind: str, limits: Mapping[str, int], takers: Sequence[_Taker]) -> list[Fetched]:
-        """Take messages for some consumers in one transaction, the earliest for the first."""
+        """Take messages for some consumers in one transaction, the first messages for the first consumer."""
         answers, now = [], min(taker.now for taker in takers)
         with self._pool.transaction() as cursor:
             if not cursor.execute(self._sql["LOCK_FLIGHT"], {"kind": kind}).rowcount:
@@ -193,7 +193,7 @@ class PostgresLimits(PostgresTakes):
         return answers
 
     def _pick(self, cursor: Any, kind: str, limit: int, now: int, room: Room) -> list[int]:
-        """Return the messages to take while there is room. Each round of the loop, except the last, fills a prefix."""
+        """Return the ids of the messages to take while there is room. Each loop round but the last fills a prefix."""
         (by_priority,) = cursor.execute(self._fill(sql.IS_BY_PRIORITY), {"kind": kind}).fetchone()
         picked: list[int] = []
         seen: list[int] = []

@@ -15,15 +15,15 @@ _FREE = """
                 SELECT h."id" FROM {table} AS h
                 WHERE h."pKind" = %(kind)s AND h."inGroup" = q."inGroup"{but}
                 ORDER BY h."scheduledAtInitially", h."id" LIMIT 1)))"""
-"""The message has no group, or is the first of a group of which none is in flight, or its own lease has ended. Only the
+"""The message has no group, or is the first of a group without a leased message, or its own lease has ended. Only the
 first of a group is ever taken, and its row stays until its acknowledgement is committed. So two consumers that each see
 an older state still choose the same message, which only one can lock.
 
-One case is left: a consumer takes the first message while an offer puts another before it, which a second consumer
-takes before the first has committed. The second then fails, because an index permits at most one message with a lock in
-a group.
+One case is left: while a consumer takes the first message, an offer puts another message before it, and a second
+consumer takes that message before the first consumer commits. The second consumer then fails, because an index permits
+at most one message with a lock in a group.
 
-The groups in flight are found once for a statement, so that passing one of their messages costs no search."""
+A statement finds the groups in flight once, so that skipping a message of such a group costs no search."""
 
 _EARLIEST = """
     SELECT "id" FROM {table} AS q
@@ -35,7 +35,7 @@ _EARLIEST = """
 """The earliest due messages that no other consumer is taking. ``start`` skips the dead rows before it."""
 
 _WINDOW = "(50 + 4 * {limit})"
-"""How many due messages a fetch from a queue with groups reads before it looks elsewhere."""
+"""How many due messages a fetch from a queue with groups reads before it searches by another order."""
 
 _NEAR = f"""
     SELECT ours."id" FROM (
@@ -48,7 +48,7 @@ _NEAR = f"""
     ORDER BY q."scheduledAt", q."id"
     LIMIT {{limit}}
     FOR UPDATE OF ours SKIP LOCKED"""
-"""The earliest of the first due messages, however many messages behind them wait for their group."""
+"""The earliest messages that may be taken among the first due ones. So the cost has a bound in a long backlog."""
 
 _FIRST_OF_GROUPS = """
     WITH RECURSIVE walk(name, lap) AS (
@@ -103,7 +103,7 @@ _BY_PRIORITY = """
 """The earliest due messages by priority: one priority after the other, found by index, until there are enough.
 
 Messages of priority 0 are found by the index on due times, the others by an index of their own, which costs a queue
-without priorities nothing. ``start`` skips due messages of other priorities, and dead rows, before the first of 0."""
+without priorities nothing. Before the first message of priority 0, ``start`` skips other messages and dead rows."""
 
 _TAKE = (
     """
@@ -123,11 +123,11 @@ acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid
 
 _BUT = """
         AND NOT ("lockUuid" IS NOT DISTINCT FROM %(held)s AND "id" = ANY(%(done)s::bigint[]))"""
-"""The lock is compared first, because it differs in nearly every row, whose id is then not searched for."""
+"""The lock is compared first. It differs in nearly every row, and the ids are not searched for such a row."""
 
 _FIRST_ACK = """
         AND (SELECT pg_catalog.count(*) FROM acked) IS NOT NULL"""
-"""Acknowledges before it takes: a deleted row does not count in the index that permits one lock of a group."""
+"""Acknowledge before taking: a deleted row does not count in the index that permits one lock of a group."""
 
 _ANSWER = """
 SELECT count.acked,
@@ -136,8 +136,8 @@ SELECT count.acked,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
-"""At least one row. Only if no message was taken, it also tells the order in which the queue must be searched instead,
-and the next due time until ``soon``. A search without that end would read the dead rows at the ends of former
+"""At least one row. Only if no message was taken, it also has the order in which the queue must be searched instead,
+and the next due time up to ``soon``. A search beyond ``soon`` would read the dead rows at the ends of former
 leases."""
 
 _INSTEAD = """CASE
@@ -156,7 +156,7 @@ _NEXT_AFTER_NEAR = f"""COALESCE((
         SELECT "scheduledAt" FROM {{table}} WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s
         ORDER BY "scheduledAt", "id"
         LIMIT 1 OFFSET {_WINDOW}), {_NEXT})"""
-"""A time that has passed if not all due messages were read."""
+"""A due time in the past if not all due messages were read, else the next due time."""
 
 
 def _statement(order: str, *, acknowledge: bool) -> str:
@@ -212,7 +212,7 @@ TAKE = {
 }
 """Take messages: by due time, by priority, or of a queue with groups; with an acknowledgement or not.
 
-The variants without priorities take nothing, and report that, if the queue has priorities. The one by due time does so,
-too, if an earliest message has a group. An acknowledgement is part of the same round trip and commit. No row is both
-acknowledged and taken, even if its lease has ended.
+If the queue has priorities, the variants without them take nothing and return the order to use instead. So does the
+variant by due time if one of the earliest messages has a group. An acknowledgement is part of the same round trip and
+commit. No row is both acknowledged and taken, even if its lease has ended.
 """

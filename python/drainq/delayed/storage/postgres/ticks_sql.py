@@ -23,7 +23,7 @@ FOR UPDATE OF q
 """
 """The messages of some key ranges, except a part of each, that are not yet due and were never fetched. LIKE is not
 used: it has wildcards and no index. Due messages are not locked, because consumers would skip them. The expressions of
-kind and time leave the planner only the index on keys; it would read a queue's whole backlog by another."""
+kind and time leave the planner only the index on keys. By another index it would read a queue's whole backlog."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
@@ -65,7 +65,7 @@ SELECT u.prefix, u.hash, (
                 AND q."scheduledAt" = q."scheduledAtInitially"))))
 FROM unnest(%(prefixes)s::text[], %(hashes)s::text[]) AS u(prefix, hash)
 """
-"""Of each schedule the latest delivered tick that is old and was recorded long ago; null: none."""
+"""For each schedule the latest delivered tick that is old and was recorded long ago; null if there is none."""
 
 RAISE_FLOOR = """
 WITH dropped AS (

@@ -2,7 +2,7 @@
 
 Schedulers and consumers with limits take turns in the database. If several threads of a process wait for a turn, the
 thread whose turn comes does the work of all of them. So a busy process needs a turn for each batch, and not for each
-call, and in an idle one no call waits.
+call, and in an idle process no call waits.
 
 # Invariants
 

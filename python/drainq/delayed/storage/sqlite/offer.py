@@ -37,7 +37,7 @@ class SQLiteOffers(SQLiteStatements):
             try:
                 return self._offer_new(kind, offers, now)
             except sqlite3.IntegrityError:
-                pass  # a key exists, or is twice in the batch; nothing was done. Another violation recurs below
+                pass  # a key exists, or is twice in the batch. Nothing was done. Another violation is raised below
         with self._transaction() as cursor:
             return self._offer_each(cursor, kind, offers, now)
 

@@ -158,6 +158,6 @@ MIGRATIONS = (
         'ALTER TABLE {queues} ADD COLUMN "pausedBy" TEXT NULL',
     ),
 )
-"""The migrations, numbered from 1: each a name and its statements. A table made by the source's library stays as it is.
+"""The migrations, numbered from 1: each a name and its statements. The first keeps a table of the source library.
 ``attemptsOf`` is the creation time of the message that ``attempts`` counts for: the source's library replaces a message
 and keeps the old number."""

@@ -1,6 +1,6 @@
 """SQLite: the connection of a delayed queue, and the methods that run its statements.
 
-A process has one connection, which one thread at a time uses. Readers of other processes work during a write (WAL).
+Each open queue has one connection, which one thread at a time uses. Other processes can read during a write (WAL).
 
 # Invariants
 
@@ -30,7 +30,7 @@ from drainq.sql.connect import connect_sqlite
 
 @contextmanager
 def in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
-    """Yield a cursor in the caller's transaction. It is begun if necessary, and the caller ends it."""
+    """Yield a cursor in the caller's transaction, which is begun if necessary. The caller ends the transaction."""
     if not isinstance(connection, sqlite3.Connection):
         raise TypeError(
             f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
@@ -70,7 +70,7 @@ class SQLiteStatements(Storage):
         self._by_priority: set[str] = set()  # kinds known to be delivered by priority, which is for ever
         self._lock = threading.RLock()
         self._opened: sqlite3.Connection | None = None
-        self._lock_timeout = self._busy_timeout  # what the connection is set to
+        self._lock_timeout = self._busy_timeout  # the lock timeout that the connection has now
         self._closed = False
         renew_in_child(self)
 

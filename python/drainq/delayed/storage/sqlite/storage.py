@@ -144,9 +144,9 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
 
 
 class MemoryStorage(SQLiteStorage):
-    """Stores messages in this process until it is closed, in an SQLite database without a file.
+    """Stores messages in this process until the storage is closed, in an SQLite database without a file.
 
-    It is for tests, and for messages that may be lost with the process. A forked child starts with an empty one.
+    It is for tests, and for messages that may be lost with the process. A forked child starts with an empty database.
     """
 
     is_shared = False

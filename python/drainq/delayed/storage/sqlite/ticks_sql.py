@@ -26,7 +26,7 @@ WHERE :nominal > COALESCE((
     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"), :nominal - 1)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 """
-"""Enter a tick into the ledger, unless it was ever there."""
+"""Enter a tick into the ledger, unless it is there, or lies at or below the floor."""
 
 UPDATE_TICK = """
 UPDATE {table}
@@ -91,7 +91,7 @@ SELECT
      WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"),
     (SELECT count(*) FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)))
 """
-"""The present configuration of a prefix, and the floor of a given configuration."""
+"""The present configuration of a prefix, the floor of a given configuration, and how many of some ticks are made."""
 
 MADE_TICKS = 'SELECT "pKey" FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys))'
 """Which of some ticks are in the ledger."""
