@@ -7,7 +7,7 @@ Combined Log Format with the request's own time in seconds as a last field. The 
 a few endpoints most of the time and for many now and then; some endpoints are slow, some
 pages do not exist, one endpoint fails now and then, and a few clients speak TLS to the plain port.
 
-Every request is accounted for: the run fails if the log has not as many lines as were sent.
+Every request is accounted for: the run fails unless the log has one line for each request that was sent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LONGEST_REQUEST = 30.0  # seconds before a client gives up
 
 
 class AccessLog:
-    """One line a request, in the order in which the requests ended; any thread may write."""
+    """A log with one line for each request, in the order in which the requests ended. Any thread may write."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -74,7 +74,7 @@ def _escape(text: str) -> str:
 
 
 class Shop(BaseHTTPRequestHandler):
-    """The pages of a small shop: what is asked for decides how long it takes and how it ends."""
+    """The pages of a small shop. The requested path decides how long an answer takes, and its status."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -129,7 +129,7 @@ class Shop(BaseHTTPRequestHandler):
 
 
 class ShopServer(ThreadingHTTPServer):
-    """A thread a connection; closing it waits for them, so that no log line is missed."""
+    """A server with a thread for each connection. Its close waits for the threads, so that no log line is missing."""
 
     daemon_threads = False
     request_queue_size = 128
@@ -141,7 +141,7 @@ class ShopServer(ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def count(self, path: str) -> int:
-        """Number the requests of each path, from 1 on; the numbers decide which are slower, or fail."""
+        """Return this request's number among those of its path, from 1. It decides if the request is slow or fails."""
         with self._lock:
             self._served[path] += 1
             return self._served[path]
@@ -149,7 +149,7 @@ class ShopServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving(log: AccessLog) -> Iterator[int]:
-    """Run the server in the background and give its port; at the end every answer is in the log."""
+    """Run the server in the background and yield its port. At the end of the block every answer is in the log."""
     with ShopServer(log) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="shop")
         thread.start()
@@ -161,7 +161,7 @@ def serving(log: AccessLog) -> Iterator[int]:
 
 
 def targets(rng: random.Random, count: int) -> list[str]:
-    """Draw ``count`` skewed requests: two endpoints take most of them, the rest share a long tail."""
+    """Draw ``count`` skewed requests: the home page and the products take most; the products have a long tail."""
     products = [f"/products/{n}" for n in range(40)]
     popularity = [1 / rank for rank in range(1, len(products) + 1)]
     kinds = rng.choices(["home", "product", "search", "cart", "missing", "report"], [30, 40, 12, 10, 6, 2], k=count)
@@ -193,7 +193,7 @@ def visit(port: int, client: int, count: int, seed: int) -> int:
 
 
 def speak_tls(port: int) -> int:
-    """Greet the plain port as a TLS client would; return 1 once it has refused."""
+    """Send a TLS client's greeting to the plain port. Return 1 after the server has closed the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_REQUEST) as connection:
         connection.sendall(TLS_HELLO)
         while connection.recv(4096):

@@ -2,12 +2,12 @@
 
     python examples/slow_sources.py --plot slow-sources.png
 
-One loop asks three sources in turn. Two answer within a millisecond; the third is a query that takes 60 ms. Asked
-directly, it stops the whole loop for that long: the target gets a burst, then nothing. Behind a prefetching source
-it is asked in the background, ahead of need and for many rows at once, and the loop never waits for it.
+One loop asks three sources in turn. Two answer within a millisecond. The third is a query that takes 60 ms. If it is
+asked directly, it stops the whole loop for that time: the target gets a burst, then nothing. Behind a prefetching
+source the query runs in the background, early and for many rows at once, and the loop never waits for it.
 
-Prints the throughput over time of both runs; ``--plot`` draws it (``pip install matplotlib``), ``--json``
-writes the numbers. The rows are SQLite's; the 60 ms stand for a loaded database and are slept.
+The program prints the throughput over time of both runs. ``--plot`` draws it (``pip install matplotlib``), ``--json``
+writes the numbers. The rows come from SQLite, and a sleep of 60 ms stands for a loaded database.
 
 Source: the story of "Fast Critical Path with Async Queueing".
 """
@@ -34,14 +34,14 @@ BATCH = 600
 """Rows that one round of the loop asks for."""
 
 PER_ROW = 4e-6
-"""Seconds that the target takes a row: it could do 250,000 a second."""
+"""Seconds that the target takes for a row: at most 250,000 rows a second."""
 
 
 class Query:
     """A query for the rows after the last one seen.
 
-    A query without such a cursor returns the same first rows until they are marked as done, and a buffer that is
-    half full of them gains only half of what it asks for.
+    A query for the first rows would return the same rows until they are marked as done. A buffer that is half full of
+    these rows would gain only half of the rows that it asks for.
 
     Args:
         latency: seconds that the database is busy with each call.
@@ -81,7 +81,7 @@ Loop = Callable[[dict[str, Any], Target], tuple[Step, Step]]
 
 
 def asked_directly(sources: dict[str, Any], target: Target) -> tuple[Step, Step]:
-    """Ask each source in turn, in a simple loop. Return one round of it, and a function that ends it."""
+    """Ask each source in turn, in a simple loop. Return one round of the loop, and a function that ends the loop."""
 
     def step() -> None:
         for name, source in sources.items():
@@ -91,7 +91,7 @@ def asked_directly(sources: dict[str, Any], target: Target) -> tuple[Step, Step]
 
 
 def prefetched(sources: dict[str, Any], target: Target) -> tuple[Step, Step]:
-    """Ask the sources through buffers that adapt their size. Return one step, and a function that ends it."""
+    """Ask the sources through buffers that adapt their size. Return one step, and a function that ends the refills."""
     buffered = {
         name: PrefetchSource(source, capacity=2000, replenish_threshold=1000, max_capacity=64_000, name=name)
         for name, source in sources.items()

@@ -2,9 +2,9 @@
 
     python examples/spark_to_aggregator.py [--rows 20000] [--partitions 4]
 
-Each task counts its rows in a batch queue, and sends what it counted over the network, a message for each key. Spark
-may run a task twice, and both attempts send. So the aggregator keeps what came apart by attempt, and adds up only the
-attempts that the job's result names; it drops the rest, and counts it. One task fails on purpose after it has sent.
+Each task counts its rows in a batch queue, and sends the counts over the network, a message for each key. Spark may
+run a task twice, and then both attempts send. So the aggregator keeps the messages of each attempt apart, and adds up
+only the attempts that the job's result names. It drops and counts the others. One task fails on purpose after sending.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEYS = 13
 
 @dataclass
 class Aggregator:
-    """Adds up what tasks send: the handler of a :class:`RemoteServer`, which may call it from several threads."""
+    """Adds up the counts that tasks send. It is the handler of a :class:`RemoteServer`, which calls it on a thread."""
 
     counts: Counter[int] = field(default_factory=Counter)
     dropped: int = 0
@@ -94,7 +94,7 @@ def run(spark: Any, rows: int, partitions: int) -> tuple[Aggregator, Any, int]:
 
 
 def main() -> int:
-    """Run it on this machine, and check it against plain arithmetic."""
+    """Run the job on this machine, and check its result against plain arithmetic."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--partitions", type=int, default=4)
