@@ -17,7 +17,7 @@ class ItemTypes:
 
     Args:
         queue: the queue.
-        weight: the load of one item, for the queue's balancer.
+        weight: the weight of each type when the queue chooses its partition.
     """
 
     def __init__(self, queue: BatchQueue, weight: float) -> None:
