@@ -93,7 +93,8 @@ class BatchQueueConfig:
             item's exact class. An ``operator.itemgetter`` or ``attrgetter`` of one name costs least.
         buffer_size: items that fit into one partition; default 10,000, at most 2**30.
         capacity: items that fit into all partitions together; None: as many as their ``buffer_size`` allows. With
-            many partitions, a ``capacity`` limits the memory without the small batches of a small ``buffer_size``.
+            many partitions, ``capacity`` limits the memory and, unlike a small ``buffer_size``, does not make batches
+            small.
         strategy: a :class:`BufferStrategy`, or its name in letters of any case, such as ``"if_possible"``;
             default ``BLOCKING``.
         consumer: a callable for every batch, whatever the types. Several drain threads call the

@@ -1,7 +1,7 @@
 """Clock: tells which messages are due, which leases have ended, and which schedules fire.
 
-Waiting always takes real time. A clock only tells the time, so a test can pass a clock that it moves by hand
-(:class:`drainq.testing.ManualClock`) and need not wait.
+Waiting always takes real time. A clock only tells the time: with a clock that a test moves by hand
+(:class:`drainq.testing.ManualClock`), things become due without waiting.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds the queue of a ``drainq delayed`` command, or refuses the command with a list of the existing names.
 
-A command that only reads creates no file, no table and no name.
+A command that only reads creates no file and no table, and registers no queue name.
 """
 
 from __future__ import annotations

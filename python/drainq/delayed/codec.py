@@ -112,7 +112,7 @@ class MsgspecCodec(Generic[PayloadT]):
 
 
 class JsonCodec:
-    """JSON by the standard library, for NaN, infinity and integers of any size.
+    """JSON with the standard library's ``json``, which keeps NaN, infinity and integers of any size.
 
     Example:
         >>> JsonCodec().decode(JsonCodec().encode([float("inf"), 2**100]))

@@ -8,8 +8,8 @@ handler is quick, several messages share them (see :mod:`drainq.delayed.consume_
 
 # Invariants
 
-1. ``_done``, or the prefetch, holds the handled messages until the database has acknowledged them, or the loop has
-   ended.
+1. The handled messages are held, in ``_done`` or in the prefetch, until their acknowledgement is in the database or
+   the loop has ended.
 2. Every fetched message is acknowledged, released or buried, even if the loop is stopped or interrupted. If the
    database could not record that, the message is delivered again when its lease ends.
 3. A temporary failure of the database never ends the loop. The loop itself tries again, once in each step, so that it

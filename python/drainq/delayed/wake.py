@@ -47,7 +47,7 @@ class Wakeup:
             listener()
 
     def wake_in(self, seconds: float) -> None:
-        """Call :meth:`wake` after ``seconds`` (real time), or at once without waiters. Earlier polls find the due time."""
+        """Call :meth:`wake` after ``seconds`` (real time), or at once without waiters. Earlier polls find it."""
         if seconds > 0:
             with self._changed:
                 if self._waiting or self._listeners:

@@ -1,4 +1,4 @@
-"""Outage: the time in which a sink fails or is silent. Decides the pause until the next try, and when to give up.
+"""Outage: tracks how long a sink fails or is silent. It decides the pause until the next try, and when to give up.
 
 1. An outage begins with the first try that fails for a temporary reason, or that is not answered, and ends when the
    sink takes items. A try that fails long after the last failure begins a new outage.
@@ -55,7 +55,7 @@ class Outage:
         return self._stopped
 
     def tries(self) -> Tries:
-        """Return the tries of a new batch."""
+        """Return the counter of tries for a new batch."""
         return Tries(self._backoff, clock=self._clock)
 
     def seconds(self, tries: Tries) -> float | None:

@@ -9,8 +9,8 @@ Invariants:
     4. Strategy, names and accounts are one ``StepPlan``, replaced whole under ``_changing``: each name of the strategy
        has an account, at every moment. No foreign code runs under ``_changing``.
 
-Source: the scheduler of "Fast Critical Path with Async Queueing". drainq sleeps until a source has items instead of
-spinning, and adds a low-water mark and an account of each item.
+Source: the scheduler of "Fast Critical Path with Async Queueing". Instead of spinning, drainq sleeps until a source
+has items. It adds a low-water mark (``resume_backlog``) and counts each item.
 """
 
 from __future__ import annotations

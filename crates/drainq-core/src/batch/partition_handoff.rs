@@ -122,8 +122,8 @@ impl Ownership {
         }
     }
 
-    /// Makes `new` the owner: at once if no pass runs, otherwise when the pass ends. A second call before that replaces
-    /// the first.
+    /// Makes `new` the owner: at once if no pass runs, otherwise when the pass ends. A second call before the pass
+    /// ends replaces the first.
     pub fn revoke(&self, new: ThreadId) -> Move {
         let mut current = self.0.load(Ordering::Relaxed);
         loop {

@@ -61,7 +61,7 @@ struct Shape {
     weighed: bool,
 }
 
-/// State that registration, moves and the close change under one lock.
+/// The state that is changed by registration, moves and the close, under one lock.
 #[derive(Default)]
 struct Control {
     loads: Loads,

@@ -47,7 +47,7 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    /// Adds partitions without load, up to this number.
+    /// Adds partitions without load until there are `partitions`.
     pub fn grow(&mut self, partitions: usize) {
         for partition in self.by_partition.len()..partitions {
             let load = Load { weight: 0.0, types: 0, partition: partition as PartitionId };

@@ -4,7 +4,7 @@ use crate::sync::{Arc, Mutex, model, thread};
 use crate::wait::thread::WaitingThread;
 use crate::wait::tickets::{Offer, Request, Ticket, Tickets, Wakes};
 
-/// Items as a number, and the threads that wait for one.
+/// The number of available items, and the threads that wait for an item.
 #[derive(Default)]
 struct Items {
     available: usize,

@@ -83,7 +83,7 @@ impl fmt::Display for SketchRefusal {
     }
 }
 
-/// Buckets of one sign: `counts[k]` is of the bucket `offset + k`.
+/// Buckets of one sign: `counts[k]` is the count of bucket `offset + k`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets {
     /// The lowest bucket that counts anything.

@@ -45,8 +45,8 @@ impl PartitionSelector {
         Self(SelectorRule::RoundRobin(AtomicUsize::default()))
     }
 
-    /// Keep items for which ``key(item)`` is equal in one partition, as long as the number of
-    /// partitions stays the same.
+    /// Keep items with equal ``key(item)`` together in one partition, as long as the number of partitions stays the
+    /// same.
     #[staticmethod]
     fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
         python_calls::check_callable("key", &key, "item")?;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 
 /// The drain side of a queue, as the threads of a pool see it.
 pub trait Serve: Send + Sync {
-    /// Makes one pass with a borrowed drainer of the queue, and the handler calls of this pass.
+    /// Makes one pass, and its handler calls, with a borrowed drainer of the queue.
     fn serve(&self, py: Python<'_>, loan: &mut PoolLoan<'_>) -> Served;
 }
 

@@ -1,7 +1,7 @@
 //! `drainq.sketch.DDSketch`: the core's sketch as a Python object.
 //!
 //! # Invariants
-//! 1. The lock is taken with the GIL held and released before the GIL is, and no Python code runs under it.
+//! 1. The lock is taken while the GIL is held, and released before the GIL. No Python code runs under the lock.
 //! 2. Many values go into a sketch of their own first, without the lock, and are merged at the end. So a call that is
 //!    refused, or whose iterable raises, has added nothing, and other threads may use the sketch meanwhile.
 //! 3. A sketch is a value, like a list: the child of a fork has a copy.

@@ -125,7 +125,7 @@ class CronAdmin(Generic[T]):
         return forgotten
 
     def backfill(self, key_prefix: str, start: When, end: When) -> int:
-        """Make the ticks of a range at once, even those in the past.
+        """Make all ticks of a range of time now, even those in the past.
 
         A tick in the ledger (those of the last two days, and planned ones) is not made again. An older tick is made
         again, even if it was handled. Ticks in the past are due at once, the earliest first.

@@ -106,7 +106,7 @@ class OperatorCalls(ABC):
     def reschedule(self, kind: str, chosen: Chosen, at: int, now: int) -> int:
         """Give messages that no consumer holds another due time. Return how many.
 
-        A message that is due already keeps its place if ``at`` is not later than now.
+        A message that is already due keeps its place if ``at`` is not later than now.
         """
         return self._do_patiently("RESCHEDULE", {**chosen.values(kind), "at": at, "now": now})
 

@@ -1,6 +1,6 @@
 """RemoteServer: receives batches from clients, passes them to a queue or a handler, and acknowledges each.
 
-1. A batch is acknowledged only after the handler has returned, or the queue has accepted.
+1. A batch is acknowledged only when the handler has returned or raised, or the queue has taken or refused it.
 2. Batches of one stream are passed on in their order, one at a time.
 3. A batch that is sent again is not passed on again, as long as this server lives
    (:mod:`drainq.export.remote.received`). A restarted server does not know the batches of its predecessor.

@@ -57,7 +57,8 @@ use waiting::release;
 ///     ttl: seconds; with ``"ack"`` how long a key stays known after its ``done``.
 ///     clock: an object with ``now() -> float`` in seconds, for ``ttl``; ``None`` is the machine's.
 /// Raises:
-///     ValueError: ``capacity`` is below 1, ``in_flight`` is none of the three, ``ttl`` does not fit.
+///     ValueError: ``capacity`` is below 1, ``in_flight`` is unknown, or ``ttl`` is negative, given with
+///     ``"forget"``, or missing with ``"ttl"``.
 ///
 /// Example:
 ///     >>> from drainq import SetQueue

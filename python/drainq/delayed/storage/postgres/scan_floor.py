@@ -15,7 +15,7 @@ first after an offer by another process.
 
 # Invariants
 
-1. The mark is never later than the due time of any message that this process has offered since it was set.
+1. The mark is never later than the due time of any message that this process has offered since the mark was set.
 2. At most ``period`` seconds pass between two polls without the mark, as long as there are polls.
 3. A poll without messages proves an empty queue if it searched everything, or if the latest full search, and each poll
    since then, found no message.

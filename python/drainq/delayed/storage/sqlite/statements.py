@@ -6,7 +6,7 @@ Each open queue has one connection, which one thread at a time uses. Other proce
 
 1. The connection is in autocommit mode: a single statement is its own transaction, and several are inside ``BEGIN
    IMMEDIATE`` and ``COMMIT``. A deferred transaction would read first, then find the file changed (BUSY).
-2. A forked child never uses its parent's connection, which SQLite forbids, and opens its own.
+2. A forked child opens its own connection, because SQLite forbids it to use its parent's.
 """
 
 from __future__ import annotations
