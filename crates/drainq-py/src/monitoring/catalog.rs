@@ -230,7 +230,7 @@ macro_rules! all_families {
             WorkerSent: Counter "drainq_worker_sent" ["worker"]
             /// Attempts to pass an item on that were made again.
             WorkerRetried: Counter "drainq_worker_retried" ["worker"]
-            /// Items that the other side refused.
+            /// Items that the other side or the worker itself refused.
             WorkerRefused: Counter "drainq_worker_refused" ["worker"]
             /// Items that the worker gave to a delayed queue.
             WorkerDeadLettered: Counter "drainq_worker_dead_lettered" ["worker"]
