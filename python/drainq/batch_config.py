@@ -103,8 +103,9 @@ class BatchQueueConfig:
             is to log them.
         on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
             for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
-        min_idle: seconds for which a drain thread that found no item lets items gather, while they arrive more often
-            than every 10 microseconds times the number of threads (at most 50). Otherwise the next item wakes it.
+        min_idle: seconds for which a drain thread that found no item lets items gather, while this thread's items
+            arrive more often than every 10 microseconds times the number of threads (at most 50). Otherwise the next
+            item wakes it.
         max_idle: the longest sleep, in seconds, of a drain thread with ``on_idle`` handlers: it sleeps ``min_idle``,
             then twice as long each time.
         linger: seconds that a drain thread which was idle lets items gather before it takes

@@ -48,7 +48,7 @@ class WorkerOptions:
         on_error: a callable ``(items, error)`` for items that are refused or lost, in the form in which they are sent,
             such as a merged row. For queued and held items that ``close`` gives up it gets an empty list, and an error
             that says how many there are. None: the losses are logged.
-        clock: decides when an interval is over and a message is due; None: the machine's.
+        clock: decides when an outage or a flush interval is over; None: the machine's.
         log_values: show items and whole texts of errors in log lines and errors. By default these show types, codes and
             names.
     Raises:

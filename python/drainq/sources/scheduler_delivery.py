@@ -4,7 +4,7 @@ Invariants:
     1. A share that reached the target counts as moved or as failed, never as both.
     2. Only the target decides this. An error of a tracker, an ``item_key`` or a source afterwards is only reported.
 
-Source: the scheduler of "Fast Critical Path with Async Queueing"; drainq adds the account of each item.
+Source: the scheduler of "Fast Critical Path with Async Queueing"; drainq adds the counters of each source.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@
 //! # Invariants
 //! 1. A cut is the binary fraction of 52 bits that is nearest to its power. It is computed only in integers, so that
 //!    all machines agree on every bucket.
-//! 2. A slot is `1 / 2^(s+1)` wide in the octave `[1, 2)`, and neighbouring cuts there are at least `ln 2 / 2^s` apart.
-//!    So a slot holds one cut at most: the bucket of the slot's beginning and one comparison give the bucket.
+//! 2. The octave `[1, 2)` is also divided into equal slots, `1 / 2^(s+1)` wide. Neighbouring cuts are at least
+//!    `ln 2 / 2^s` apart. So a slot holds one cut at most: the bucket of the slot's beginning and one comparison give
+//!    the bucket.
 //! 3. `|value(index(x)) - x| <= accuracy * x` with `accuracy = (base - 1) / (base + 1)`, up to a factor of `1 + 2^-50`
 //!    for the rounding of cuts and products, for each normal `x`: the value of a bucket `(l, l * base]` is
 //!    `2 l base / (1 + base)`, which is off by the same ratio from both ends and by less from what lies between.

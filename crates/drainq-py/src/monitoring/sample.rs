@@ -9,7 +9,7 @@ pub enum SampleValue {
     Whole(u64),
     /// A number with a unit.
     Real(f64),
-    /// A histogram: for each upper bound the values up to it, the sum, and how many there are.
+    /// A histogram: for each upper bound the number of values up to it; the sum and number of all values.
     Buckets { up_to: Vec<(f64, u64)>, sum: f64, count: u64 },
 }
 

@@ -1,4 +1,4 @@
-"""The statements that are the same in every back end, most of them for operators.
+"""The SQL statements that are the same in every back end, most of them for administration.
 
 They are written as SQLite reads them. :func:`for_postgres` translates the parameters, the names of functions and the
 collation by bytes.

@@ -137,7 +137,7 @@ class Peer:
 
 
 class _Stream:
-    """One call of the method; :attr:`over` once it ended. All state is guarded by the peer's condition."""
+    """One call of the method; :attr:`over` once it ended. State is changed only while ``Peer.changed`` is held."""
 
     def __init__(self, peer: Peer, connection: Connection) -> None:
         self._peer, self._connection = peer, connection

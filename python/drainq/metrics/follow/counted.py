@@ -1,6 +1,6 @@
 """The table ``followed``: the number of counted bytes and lines of each followed file.
 
-1. A row is written in the transaction of its metrics, so it is right after a crash too.
+1. A row and its metrics are written in one transaction, so they still agree after a crash.
 2. Directory, inode and the digest of the first bytes identify a file: a renamed file stays known, and a reused inode is
    noticed.
 3. If two commands follow one file, only one of them can count a byte: a command replaces a row only if no other command

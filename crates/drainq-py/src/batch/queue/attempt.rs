@@ -1,4 +1,5 @@
-//! `produce_async`, `offer_async` and `produce_many_async`: a coroutine tries to queue an item until it succeeds.
+//! `produce_async`, `offer_async` and `produce_many_async`: a coroutine tries to queue an item, and may wait for
+//! room.
 //!
 //! The coroutines are `async def` functions of `drainq/aio.py`. An attempt finds the type, the partition and the weight
 //! of the item once; each try is a single push that never waits.
