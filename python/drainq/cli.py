@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from drainq._native import __version__
+from drainq.ctrl_c import held_back
 from drainq.errors import DrainqError
 
 COMMANDS = {
@@ -78,7 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.parser.error(f"unrecognized arguments: {' '.join(left)}")
     arguments.whole_parser = build_parser  # ``completion`` reads it
     try:
-        return int(arguments.run(arguments))
+        with held_back():
+            return int(arguments.run(arguments))
     except DrainqError as error:
         print(f"drainq: {' '.join(str(error).split())}", file=sys.stderr)
         return getattr(error, "exit_code", 2)

@@ -22,7 +22,7 @@ MAY_KNOW = {
         "aio": "callables errors threads",
         "batch_config": "_calls _native aio arguments callables size_policies",
         "size_policies": "_native",
-        "cli": "_native errors sql",
+        "cli": "_native ctrl_c errors sql",
         "delivery": "_native arguments backoff callables clock errors fork pickling size_policies sql statistics threads timer",
         "columns": "_native arguments errors pickling",
         "commands": "_native errors threads",
