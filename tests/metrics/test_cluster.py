@@ -72,17 +72,25 @@ def hdfs(tmp_path, environment, started):
         jars = fetched("org.apache.hadoop", "hadoop-client-minicluster", "3.5.0", "hadoop", "master")
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         pytest.skip(f"the jar of a small HDFS cannot be fetched: {type(error).__name__} of Ivy")
-    port = free_port()
-    (tmp_path / "core-site.xml").write_text(HDFS.format(port=port, folder=tmp_path))
     java = [f"{environment['JAVA_HOME']}/bin/java", "-cp", f"{tmp_path}:{jars}/*:{HOME}/jars/*"]
     name, data = (f"org.apache.hadoop.hdfs.server.{node}" for node in ("namenode.NameNode", "datanode.DataNode"))
-    subprocess.run([*java, name, "-format", "-nonInteractive"], env=environment, check=True, capture_output=True)
-    started(*java, name, log="namenode")
-    started(*java, data, log="datanode")
 
     def shell(*words):
         return subprocess.run([*java, "org.apache.hadoop.fs.FsShell", *words], env=environment, capture_output=True)
 
+    def settings(port):
+        (tmp_path / "core-site.xml").write_text(HDFS.format(port=port, folder=tmp_path))
+        return port
+
+    settings(free_port())
+    subprocess.run([*java, name, "-format", "-nonInteractive"], env=environment, check=True, capture_output=True)
+    for _ in range(3):  # another process may take the port before the node does, and then the node ends
+        port = settings(free_port())
+        node = started(*java, name, log="namenode")
+        until(lambda node=node: node.poll() is not None or shell("-ls", "/").returncode == 0)
+        if node.poll() is None:
+            break
+    started(*java, data, log="datanode")
     until(lambda: shell("-put", str(tmp_path / "core-site.xml"), "/there").returncode == 0)
     yield f"hdfs://127.0.0.1:{port}", shell
 
