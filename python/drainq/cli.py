@@ -5,7 +5,7 @@ dependencies when its command runs, so ``drainq --help`` is quick and needs no e
 command, only the module of that command is loaded.
 
 1. Exit codes: 0 done; 1 an item, a key, an endpoint, a check or the job failed; 2 a user's mistake, or a database out
-of reach; 130 interrupted.
+   of reach; 130 interrupted.
 2. A user's mistake is one line on stderr, never a traceback.
 """
 

@@ -25,21 +25,21 @@ def held_back() -> Iterator[None]:
     Does nothing on other threads, on Windows, and in a program that handles SIGINT or SIGALRM itself.
     """
     base = sys._getframe(2)  # the caller, behind contextlib
-    waits = False
+    pending = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal waits
+        nonlocal pending
         while frame is not None and frame is not base:
             code = frame.f_code
             if (
                 code.co_filename.startswith("<frozen importlib")
                 or (frame.f_globals.get("__name__"), code.co_name) in _STARTS
             ):
-                waits = True
+                pending = True
                 signal.setitimer(signal.ITIMER_REAL, _AGAIN)
                 return
             frame = frame.f_back
-        waits = False
+        pending = False
         raise KeyboardInterrupt
 
     if (
@@ -58,5 +58,5 @@ def held_back() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        if waits:
+        if pending:
             raise KeyboardInterrupt

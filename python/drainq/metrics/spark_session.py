@@ -78,8 +78,8 @@ _LOCAL_SETTINGS = {
     "spark.python.daemon.module": "drainq.metrics.daemon",
 }
 _LONGEST_START = 30.0
-"""Seconds for which the end of a process waits for a Spark that is still starting. A Ctrl-C in an import can leave
-CPython's import lock with the main thread, and then no other thread can import Spark. Java ends with the process.
+"""Seconds for which the end of a process waits for Spark, because a Java that starts may never answer. Java ends with
+the process.
 """
 _stopping: list[threading.Thread] = []
 
